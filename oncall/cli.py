@@ -1,0 +1,67 @@
+"""Parses the command line, imports the one command it names, and turns its outcome into an exit code."""
+
+import argparse
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+
+from oncall import __version__
+from oncall.errors import OncallError
+
+INTERRUPTED = 130
+
+COMMANDS: dict[str, str] = {
+    "read": "read any file somebody sent you: kernel log, torchrun log, py-spy dump, Flight Recorder dump",
+}
+"""Command name → one line of help. `oncall.commands.<name>` holds `configure(parser)` and `run(args)`."""
+
+_RUN_COMMAND = "triage"
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    return (
+        "usage: oncall RUN [--triage] [options]\n"
+        "       oncall COMMAND [options]\n\n"
+        "Finds out why a training run stopped or slowed. RUN is the name of a run file (run42 for run42.toml) or its\n"
+        "path; `oncall RUN --help` lists the options.\n\n"
+        f"commands:\n{rows}\n\n"
+        "  --help, --version\n"
+    )
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    if not argv or argv[0] in {"-h", "--help"}:
+        sys.stdout.write(_usage())
+        return 0 if argv else 2
+    if argv[0] == "--version":
+        sys.stdout.write(f"oncall {__version__}\n")
+        return 0
+    name, rest = (argv[0], argv[1:]) if argv[0] in COMMANDS else (_RUN_COMMAND, argv)
+    command = importlib.import_module(f"oncall.commands.{name.replace('-', '_')}")
+    parser = argparse.ArgumentParser(
+        prog="oncall" if name == _RUN_COMMAND else f"oncall {name}",
+        description=command.__doc__,
+        allow_abbrev=False,
+    )
+    command.configure(parser)
+    code: int = command.run(parser.parse_args(rest))
+    return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; returns its exit code. Errors go to stderr as cause and way out, never as a traceback."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else argv)
+    except OncallError as error:
+        sys.stderr.write(f"oncall: {error.cause}\n")
+        if error.hint:
+            sys.stderr.write(f"  {error.hint}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("oncall: interrupted\n")
+        return INTERRUPTED
