@@ -11,8 +11,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 class Event:
     """One thing that a file says happened.
 
-    `kind` is from the vocabulary documented in `oncall.formats`. Lines are 1-based and end at `\\n`; an event of
-    several lines has `first_line < last_line`. A field that the text does not tell is None, never 0 or "".
+    `kind` is from the vocabulary of `oncall.formats.kinds`. Lines are 1-based and end at `\\n`; an event of several
+    lines has `first_line < last_line`. A field that the text does not tell is None, never 0 or "".
     """
 
     kind: str
@@ -25,6 +25,16 @@ class Event:
         """The event as `oncall read --json` prints it; `line` is a number, or [first, last] over several lines."""
         line: Json = self.first_line if self.first_line == self.last_line else [self.first_line, self.last_line]
         return {"kind": self.kind, "file": self.file, "line": line, **self.fields}
+
+    def number(self, name: str) -> int | None:
+        """The whole number in field `name`; None when it is absent or of another type."""
+        value = self.fields.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def text(self, name: str) -> str | None:
+        """The string in field `name`; None when it is absent or of another type."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)

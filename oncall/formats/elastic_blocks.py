@@ -1,0 +1,118 @@
+"""torchrun messages of several lines: the rendezvous result and the ChildFailedError table."""
+
+import re
+import signal
+
+from oncall.formats.envelope import Message
+from oncall.formats.event import Json
+from oncall.formats.lines import Line, Log
+from oncall.formats.outcome import Near, Outcome, block, whole
+
+_SETTING = re.compile(r"\s+(?P<key>\w+)=(?P<value>.*)$")
+_ROLE = re.compile(r"\[(?P<role>[^\]]+)\] Rendezvous complete")
+_DOUBLE_RULE = re.compile(r"\s*={20,}\s*$")
+_ENTRY = re.compile(r"\s*\[\d+\]:\s*$")
+_FIELD = re.compile(r"\s*(?P<key>time|host|rank|exitcode|error_file|traceback)\s*: (?P<value>.*)$")
+_RANK = re.compile(r"(?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
+_EXIT = re.compile(r"(?P<code>-?\d+) \(pid: (?P<pid>\d+)\)")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
+
+
+def _numbers(text: str) -> list[Json]:
+    return [int(part) for part in text.strip("[]").split(",") if part.strip().isdigit()]
+
+
+def rendezvous(line: Line, message: Message, log: Log, agent: dict[str, Json]) -> Outcome:
+    """`Rendezvous complete for workers. Result:` and the `key=value` lines under it."""
+    said: dict[str, str] = {}
+    last = line
+    for after in log.following(line):
+        setting = _SETTING.match(after.text)
+        if setting is None:
+            break
+        said[setting["key"]] = setting["value"].strip()
+        last = after
+    role = _ROLE.search(message.text)
+    sizes = _numbers(said.get("global_world_sizes", ""))
+    counts = {
+        name: whole(said[name]) if said.get(name, "").isdigit() else None
+        for name in ("restart_count", "master_port", "group_rank", "group_world_size")
+    }
+    return block(
+        "elastic_rendezvous",
+        line,
+        last,
+        log,
+        **agent,
+        role=role["role"] if role else None,
+        master_addr=said.get("master_addr"),
+        **counts,
+        global_ranks=_numbers(said["global_ranks"]) if "global_ranks" in said else None,
+        world_size=sizes[0] if sizes else None,
+    )
+
+
+def _failure(said: dict[str, str]) -> dict[str, Json]:
+    rank = _RANK.match(said.get("rank", ""))
+    ended = _EXIT.match(said.get("exitcode", ""))
+    time = _TIME.match(said.get("time", ""))
+    code = int(ended["code"]) if ended else None
+    try:
+        name = signal.Signals(-code).name if code is not None and code < 0 else None
+    except ValueError:
+        name = None
+    return {
+        "rank": whole(rank["rank"]) if rank else None,
+        "local_rank": whole(rank["local"]) if rank else None,
+        "exitcode": code,
+        "signal": name,
+        "pid": whole(ended["pid"]) if ended else None,
+        "host": said.get("host"),
+        "time": f"{time[1]}T{time[2]}" if time else None,
+        "error": said.get("traceback") or None,
+    }
+
+
+def failure_summary(line: Line, log: Log) -> Outcome:
+    """The table under `ChildFailedError:`: other failures first, the root cause last.
+
+    A log cut so that it starts inside the table still gives the root cause; `others` is then None.
+    """
+    heads = line.text.rstrip().endswith("ChildFailedError:")
+    if not heads and not line.text.lstrip().startswith("Root Cause"):
+        return None
+    first: Line | None = None if heads else line
+    last = line
+    entrypoint: str | None = None
+    entries: list[dict[str, str]] = []
+    roots: list[dict[str, str]] = []
+    into = entries if heads else roots
+    for after in log.following(line):
+        text = after.text
+        if _DOUBLE_RULE.match(text):
+            last = after
+            if first is not None:
+                break
+            first = after
+        elif entrypoint is None and text.rstrip().endswith(" FAILED"):
+            entrypoint = text.strip().removesuffix(" FAILED")
+        elif text.lstrip().startswith("Root Cause"):
+            into = roots
+        elif _ENTRY.match(text):
+            into.append({})
+        elif into and (field := _FIELD.match(text)):
+            into[-1][field["key"]] = field["value"].strip()
+        elif into and text.strip().strip("-") and "traceback" in into[-1]:
+            into[-1]["traceback"] = text.strip()
+    if first is None or not roots:
+        return Near.MISS
+    others: Json = [_failure(said) for said in entries] if heads else None
+    return block(
+        "elastic_failure_summary",
+        first,
+        last,
+        log,
+        entrypoint=entrypoint,
+        root_cause=_failure(roots[0]),
+        others=others,
+    )
