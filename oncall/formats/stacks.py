@@ -28,6 +28,11 @@ class Frame:
         return f"{self.func} ({self.file}:{self.line})" if self.line is not None else f"{self.func} ({self.file})"
 
     @property
+    def leaf(self) -> str:
+        """The function's own name: py-spy 0.4.3 may print `Queue.get` or `outer.<locals>.inner`, older ones the end."""
+        return self.func if self.native else self.func.rpartition(".")[2]
+
+    @property
     def is_user(self) -> bool:
         """Whether this is the job's own Python, not that of a library, and neither native nor generated."""
         if self.native or self.file.startswith("<") or (self.path and _INSTALLED.search(self.path)):
