@@ -1,7 +1,7 @@
 """Kernel logs: dmesg in all its time formats, journalctl, rsyslog's kern.log, /dev/kmsg, through any collector.
 
-The buffer is searched for the literals that lines of interest hold, and only those lines are taken apart, so a log without
-any costs little more than reading it.
+The buffer is searched for the literals that lines of interest hold, and only those lines are taken apart, so a log
+without any costs little more than reading it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,11 @@ from oncall.formats import (
     kernel_xid,
 )
 from oncall.formats.event import Parsed
+from oncall.formats.kernel_delta import place_deltas
 from oncall.formats.kernel_envelope import Envelope, readings_of
 from oncall.formats.kernel_line import Reading, Signature
 from oncall.formats.kernel_links import Draft, link
+from oncall.formats.kernel_summary import summarise
 
 SIGNATURES: tuple[Signature, ...] = (
     *kernel_nvrm.SIGNATURES,
@@ -44,8 +46,9 @@ _ALWAYS_AN_EVENT = ("NVRM: Xid (", "nvidia_dev_xid: Xid (")
 def read_kernel(data: bytes, name: str) -> Parsed:
     """All that a kernel log says about GPUs, links, memory, storage and stuck tasks.
 
-    `name` is the file's name as its events carry it. A line that claims an Xid in a form that cannot be read is listed as
-    unrecognised. Nothing raises: any bytes are a log.
+    `name` is the file's name as its events carry it. The summary is that of `kernel_summary.summarise`, with
+    `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid in a form that cannot be read
+    is listed as unrecognised. Nothing raises: any bytes are a log.
     """
     drafts: list[Draft] = []
     unread: list[int] = []
@@ -60,8 +63,12 @@ def read_kernel(data: bytes, name: str) -> Parsed:
             unread.append(line_number)
         if len(drafts) == MAX_EVENTS:
             break
-    summary = {"stopped_after_line": line_number} if len(drafts) == MAX_EVENTS else None
-    return Parsed(tuple(draft.close(name) for draft in link(drafts)), tuple(unread), summary)
+    place_deltas(data, drafts)
+    events = tuple(draft.close(name) for draft in link(drafts))
+    summary = summarise(events) if events else None
+    if summary is not None and len(drafts) == MAX_EVENTS:
+        summary["stopped_after_line"] = line_number
+    return Parsed(events, tuple(unread), summary)
 
 
 def _candidates(data: bytes) -> Iterator[tuple[int, int, list[Signature]]]:

@@ -1,6 +1,7 @@
 """What stands before the message on a line of a kernel log: time, host, priority, and a collector's own prefix.
 
-Forms are those of util-linux dmesg, systemd journalctl and rsyslog, `/dev/kmsg` (kernel ABI/testing/dev-kmsg) and ftrace.
+Forms are those of util-linux dmesg, systemd journalctl and rsyslog, `/dev/kmsg` (kernel ABI/testing/dev-kmsg) and
+ftrace.
 """
 
 import re

@@ -23,8 +23,8 @@ class Reading:
 class Signature:
     """A family of kernel messages.
 
-    Every line of the family holds the literal `needle`, by which it is found without looking at the others. `read` takes
-    the message after the envelope and says None when it is of another family or of no interest.
+    Every line of the family holds the literal `needle`, by which it is found without looking at the others. `read`
+    takes the message after the envelope and says None when it is of another family or of no interest.
     """
 
     needle: bytes

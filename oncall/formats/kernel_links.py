@@ -9,7 +9,7 @@ GPU_LOST_XID = 79
 GSP_RPC_XID = 119
 
 _SAME_LOSS_S = 1.0
-"""The driver prints an Xid 79 and the sentence without a number within a millisecond; dated lines have whole seconds."""
+"""The driver prints an Xid 79 and the sentence without a number within a millisecond."""
 _SAME_LOSS_LINES = 10
 """The same, where lines carry no time."""
 

@@ -1,6 +1,7 @@
 """Host memory and CPU errors: machine checks, EDAC counts, firmware reports, pages taken out of use, heat.
 
-Wordings of Linux 5 and 6: arch/x86/kernel/cpu/mce, drivers/edac/edac_mc.c, drivers/firmware/efi/cper.c, mm/memory-failure.c.
+Wordings of Linux 5 and 6: arch/x86/kernel/cpu/mce, drivers/edac/edac_mc.c, drivers/firmware/efi/cper.c,
+mm/memory-failure.c.
 """
 
 import re

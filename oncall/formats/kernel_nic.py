@@ -1,7 +1,7 @@
 """Network adapters in the kernel's words: links that go up and down, cables, heat, failed commands, health.
 
-Wordings of mlx5_core (drivers/net/ethernet/mellanox/mlx5: events.c, en_main.c, cmd.c, health.c), of IPv6 address set-up,
-and of the drivers that print `NIC Link is`.
+Wordings of mlx5_core (drivers/net/ethernet/mellanox/mlx5: events.c, en_main.c, cmd.c, health.c), of IPv6 address
+set-up, and of the drivers that print `NIC Link is`.
 """
 
 import re
@@ -16,7 +16,7 @@ _LINK = re.compile(r"Link (?P<state>up|down)\b")
 _MODULE = re.compile(rf"{_SOURCE}Port module event(?:\[(?P<level>\w+)\])?: module (?P<module>\d+), (?P<event>.+?)\s*$")
 _SLOT_POWER = re.compile(rf"{_SOURCE}Detected insufficient power on the PCIe slot \((?P<watts>\d+)W\)")
 _COMMAND = re.compile(
-    rf"{_SOURCE}(?P<command>\w+)\((?P<opcode>0x[0-9a-f]+)\) (?:op_mod\((?P<op_mod>0x[0-9a-f]+)\) )?(?:uid\(\d+\) )?failed, "
+    rf"{_SOURCE}(?P<command>\w+)\((?P<opcode>0x[0-9a-f]+)\) (?:op_mod\(0x[0-9a-f]+\) )?(?:uid\(\d+\) )?failed, "
     r"status (?P<status>[^(]+?)\(0x[0-9a-f]+\), syndrome \((?P<syndrome>0x[0-9a-f]+)\)(?:, err\((?P<err>-?\d+)\))?"
 )
 _COMMAND_TIMEOUT = re.compile(

@@ -1,7 +1,7 @@
 """The decoded words of an NVLink5 Xid (144-150): unit, verdict, link and what the error words hold.
 
-Layout of the interrupt word by NVIDIA's Xid catalogue (2025-10): drivers before R575 (`V1`) keep unit and sub-unit in bits
-9:0 and the link in 17:13, later ones (`V2`) the unit in bits 6:0; the event's status is in bits 25:20 in both.
+Layout of the interrupt word by NVIDIA's Xid catalogue (2025-10): drivers before R575 (`V1`) keep unit and sub-unit in
+bits 9:0 and the link in 17:13, later ones (`V2`) the unit in bits 6:0; the event's status is in bits 25:20 in both.
 """
 
 import re
@@ -54,7 +54,7 @@ def _cut(rest: str) -> bool:
 
 
 def _decode(name: str | None, words: list[str]) -> Json:
-    """The name in the line is trusted; the layout is the one under which the word agrees with it, None if neither does."""
+    """The name in the line is trusted; the layout is the one that agrees with it, None if neither does."""
     known = None if name is None else nvlink5_unit(name)
     if known is None or not words:
         return None

@@ -1,6 +1,7 @@
 """PCI Express trouble in the kernel's words: AER reports, downstream port containment, a slot that lost its link.
 
-Wordings of Linux 4.19 to 6.8 (drivers/pci/pcie/{aer,dpc,err}.c, hotplug/pciehp_ctrl.c), which name one fault in three ways.
+Wordings of Linux 4.19 to 6.8 (drivers/pci/pcie/{aer,dpc,err}.c, hotplug/pciehp_ctrl.c), which name one fault in three
+ways.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Tasks and CPUs that stand still, and processes that crash (kernel/hung_task.c, watchdog.c, rcu/tree_stall.h; Linux 4 to 6)."""
+"""Tasks and CPUs that stand still, and processes that crash.
+
+Wordings of Linux 4 to 6: kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, arch/x86/mm/fault.c.
+"""
 
 import re
 

@@ -28,7 +28,8 @@ _MMU = re.compile(
     r"MMU Fault: ENGINE (\S+)(?: GPC(\d+))? (\S+) faulted @ (0x[0-9a-f_]+)\. Fault is of type (\S+) (\S+)"
 )
 _FRAMEBUFFER = re.compile(
-    r"in the framebuffer at (?:physAddr (?P<address>0x[0-9a-f]+) )?partition (?P<partition>\d+), subpartition (?P<sub>\d+)"
+    r"in the framebuffer at (?:physAddr (?P<address>0x[0-9a-f]+) )?"
+    r"partition (?P<partition>\d+), subpartition (?P<sub>\d+)"
 )
 _ROW = re.compile(r"Row Remapper(?: Error)?: (?:New row )?\((0x[0-9a-f]+)\)")
 _LINK = re.compile(r"\blink (\d+)\s?\(([^)]*)\)?")
@@ -105,7 +106,7 @@ def _exception(text: str) -> dict[str, Json]:
         gpc, tpc, sm = (int(found[i]) for i in (2, 3, 4))
         return {"sm": {"gpc": gpc, "tpc": tpc, "sm": sm, "error": found[5]}, "sm_scope": found["scope"]}
     registers = _ESR.findall(text)
-    return {"esr": {register: value for register, value in registers}} if registers else {}
+    return {"esr": dict(registers)} if registers else {}
 
 
 def _page_fault(text: str) -> dict[str, Json]:
