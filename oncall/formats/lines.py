@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from oncall.formats.envelope import unwrap
 
 MAX_LINE_BYTES = 64 * 1024
-"""A longer line is read only this far; the longest known message (NCCL watchdog advice) is under 4 KiB."""
+"""Of a longer line the middle is left out: the longest known message is under 4 KiB, but a progress bar that redraws
+itself without a line feed holds its newest state at the end."""
 
 MAX_BLOCK_LINES = 2000
 """The most lines that one event may span."""
@@ -45,7 +46,9 @@ class Log:
     def _line(self, number: int, start: int) -> Line:
         end = self.data.find(b"\n", start)
         end = len(self.data) if end < 0 else end
-        raw = self.data[start : min(end, start + MAX_LINE_BYTES)]
+        raw = self.data[start:end]
+        if len(raw) > MAX_LINE_BYTES:
+            raw = raw[: MAX_LINE_BYTES // 2] + b"\r" + raw[-MAX_LINE_BYTES // 2 :]
         rank, text = unwrap(strip_colour(raw.decode("utf-8", "replace")).rstrip("\r"))
         return Line(number, text, rank, start, end)
 

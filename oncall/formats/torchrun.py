@@ -9,6 +9,8 @@ from oncall.formats.nccl import read_nccl_line
 from oncall.formats.nccl_blocks import read_nccl_error
 from oncall.formats.nccl_warn import read_nccl_warn
 from oncall.formats.outcome import Near, Reader
+from oncall.formats.steps import ANCHORS as STEP_ANCHORS
+from oncall.formats.steps import READERS as STEP_READERS
 
 ANCHORS: dict[bytes, str] = {
     b"ProcessGroup": "nccl",
@@ -24,7 +26,7 @@ ANCHORS: dict[bytes, str] = {
     b"Root Cause (first": "elastic",
     b"srun: error": "slurm",
     b"slurmstepd: error": "slurm",
-}
+} | STEP_ANCHORS
 """Bytes that a line must hold to be decoded at all, and the reader that gets it. Wider than the rules behind them."""
 
 READERS: dict[str, Reader] = {
@@ -33,7 +35,7 @@ READERS: dict[str, Reader] = {
     "nccl-warn": read_nccl_warn,
     "elastic": read_elastic_line,
     "slurm": read_slurm_line,
-}
+} | STEP_READERS
 
 
 def _name_repeats(events: list[Event]) -> list[Event]:
