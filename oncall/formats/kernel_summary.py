@@ -17,8 +17,8 @@ _ALWAYS_PAGE = frozenset(
 def should_page(event: Event) -> bool | None:
     """Whether one event should wake somebody when it hits a running training job; None when no table can tell.
 
-    A follow-up counts as the Xid it names, an NVLink5 error by its own verdict unless a test injected it, and a recovery
-    action when it asks for something.
+    A follow-up counts as the Xid it names, an NVLink5 error by its own verdict unless a test injected it, and a
+    recovery action when it asks for something.
     """
     fields = event.fields
     if event.kind == "xid":
