@@ -1,7 +1,7 @@
 """What NVIDIA's Xid and SXid codes mean for a training run, what to do, and where published advice disagrees.
 
-The table `xid_catalogue.json` beside this module holds codes 1-176 and 185, the NVLink5 units of 144-150, and the NVSwitch
-codes. Drivers newer than any table are in use, so a code that is not in it is a fact too: `lookup` says None.
+The table `xid_catalogue.json` beside this module holds codes 1-176 and 185, the NVLink5 units of 144-150, and the
+NVSwitch codes. Drivers newer than any table are in use, so a code that is not in it is a fact too: `lookup` says None.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,12 @@ Level: TypeAlias = Literal["soft", "hard", "ask", "decode"]
 class XidMeaning(msgspec.Struct, frozen=True, kw_only=True):
     """One Xid code.
 
-    `severity` is the effect on a running training job: `info` none, `warn` watch it, `job_fatal` the job on that GPU dies
-    or hangs, `node_fatal` no job can use the GPU until somebody acts. `page` says whether it should wake somebody. All of
-    `meaning`, `cause_class`, `severity`, `action` and `page` are None for a code that is reserved without a published
-    meaning. `sources` maps a source's name to its advice in its own terms. `levels` is filled where they disagree: soft =
-    nothing or restart the job, hard = reset, reboot or inspect, ask = the vendor, decode = by the fields of the line.
+    `severity` is the effect on a running training job: `info` none, `warn` watch it, `job_fatal` the job on that GPU
+    dies or hangs, `node_fatal` no job can use the GPU until somebody acts. `page` says whether it should wake somebody.
+    All of `meaning`, `cause_class`, `severity`, `action` and `page` are None for a code that is reserved without a
+    published meaning. `sources` maps a source's name to its advice in its own terms. `levels` is filled where they
+    disagree: soft = nothing or restart the job, hard = reset, reboot or inspect, ask = the vendor, decode = by the
+    fields of the line.
     """
 
     code: int
@@ -46,7 +47,7 @@ class XidMeaning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SXidMeaning(msgspec.Struct, frozen=True, kw_only=True):
-    """One NVSwitch code; `meaning` is None where only a name is published. The driver's own verdict beats this table."""
+    """One NVSwitch code; `meaning` is None where only a name is published. The driver's own verdict goes first."""
 
     code: int
     mnemonic: str
