@@ -12,6 +12,7 @@ from oncall.errors import OncallError
 INTERRUPTED = 130
 
 COMMANDS: dict[str, str] = {
+    "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
     "read": "read any file somebody sent you: kernel log, torchrun log, py-spy dump, Flight Recorder dump",
 }
 """Command name → one line of help. `oncall.commands.<name>` holds `configure(parser)` and `run(args)`."""

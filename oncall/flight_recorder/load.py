@@ -1,0 +1,119 @@
+"""Finds the dumps among files of any naming and reads them, one at a time; a bad file is named and the rest goes on."""
+
+import gc
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import zstandard
+
+from oncall.errors import UsageError
+from oncall.flight_recorder.digest import Digester
+from oncall.flight_recorder.model import DumpSet, RankDump, Refused
+from oncall.flight_recorder.naming import rank_of, settle_ranks
+from oncall.flight_recorder.reduce import MAX_FILE_BYTES, SCHEMA, DumpError, decode_row, load_dump, reduce_dump
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def load_paths(paths: Sequence[Path], *, prefix: str | None = None) -> DumpSet:
+    """Read dumps from files and folders, searched to any depth; raises UsageError when a path does not exist.
+
+    `prefix` is what the recorder was told to put before the rank (`TORCH_NCCL_DEBUG_INFO_TEMP_FILE`); without it the
+    number at the end of each name is the rank.
+    """
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        raise UsageError(f"no such file or folder: {', '.join(missing)}")
+    return _load(_read_all(paths), prefix)
+
+
+def load_blobs(blobs: Iterable[tuple[str, bytes]], *, prefix: str | None = None) -> DumpSet:
+    """Read dumps from (name as on the node, content); a folder in front of the name is taken for the host."""
+    return _load(blobs, prefix)
+
+
+def _read_all(paths: Sequence[Path]) -> Iterator[tuple[str, bytes | Refused]]:
+    for path in paths:
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            name = str(file.relative_to(path)) if path.is_dir() else file.name
+            try:
+                if file.stat().st_size > MAX_FILE_BYTES:
+                    yield name, Refused(name, "larger than any dump", None)
+                else:
+                    yield name, file.read_bytes()
+            except OSError as error:
+                yield name, Refused(name, f"cannot be read: {error.strerror}", None)
+
+
+def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None) -> DumpSet:
+    digester = Digester()
+    found: list[RankDump] = []
+    refused: list[Refused] = []
+    with _without_gc():
+        for name, content in blobs:
+            rank = rank_of(name, prefix)
+            if isinstance(content, Refused):
+                refused.append(content)
+                continue
+            try:
+                found += _read_one(name, content, prefix, digester)
+            except DumpError as error:
+                refused.append(Refused(name, str(error), rank))
+    dumps, twice, notes = settle_ranks(found)
+    return DumpSet(dumps, tuple(refused) + twice, notes)
+
+
+def _read_one(name: str, content: bytes, prefix: str | None, digester: Digester) -> list[RankDump]:
+    data = _unpack(content)
+    if data.startswith(b'{"schema": "' + SCHEMA.encode()):
+        rows = [_reduced_row(line) for line in data.splitlines() if line.strip()]
+    else:
+        rows = [(name, reduce_dump(load_dump(data)))]
+    dumps = []
+    for own_name, reduced in rows:
+        rank = rank_of(own_name, prefix)
+        if rank is None:
+            raise DumpError("no rank: the name does not end in a number" + (f" after {prefix!r}" if prefix else ""))
+        parent = PurePosixPath(own_name).parent.name or PurePosixPath(name).parent.name
+        dumps.append(digester.digest(reduced, rank, own_name, parent or None))
+    return dumps
+
+
+def _reduced_row(line: bytes) -> tuple[str, dict[str, Any]]:
+    name, row = decode_row(line)
+    if "refused" in row:
+        raise DumpError(str(row["refused"]))
+    return name, row
+
+
+def _unpack(data: bytes) -> bytes:
+    try:
+        if data.startswith(_GZIP_MAGIC):
+            stream = zlib.decompressobj(wbits=31)
+            plain = stream.decompress(data, MAX_FILE_BYTES)
+            if not stream.eof:
+                raise DumpError("cut off: the gzip stream does not end")
+            return plain
+        if data.startswith(_ZSTD_MAGIC):
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                return bytes(reader.read(MAX_FILE_BYTES))
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise DumpError(f"cannot be unpacked: {error}") from None
+    return data
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Millions of small objects without a cycle: the collector's passes would cost several times the load itself."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

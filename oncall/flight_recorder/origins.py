@@ -1,0 +1,200 @@
+"""Turns the ends of the chains into origins: what kind of fault, whose, where in the code, and how sure."""
+
+from collections.abc import Mapping, Sequence
+
+from oncall.flight_recorder import shift
+from oncall.flight_recorder.advice import next_check, says
+from oncall.flight_recorder.frames import call_site
+from oncall.flight_recorder.mismatch import disagreement, uneven_splits
+from oncall.flight_recorder.model import Grade, Group, Hop, Kind, Op, Origin, Share, Undecided
+from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
+from oncall.flight_recorder.units import Unit
+from oncall.flight_recorder.waits import Graph, Hold, Node, Standing
+
+_POSITIVE_FIRST = {Grade.SURE: 0, Grade.LIKELY: 1, Grade.UNDECIDED: 2}
+_MAX_HOPS = 32
+
+
+class Finder:
+    """Reads the origins off one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._holding: dict[Node, list[tuple[Unit, Hold]]] = {}
+        for unit, standing in graph.standings.items():
+            for rank, hold in standing.holds.items():
+                self._holding.setdefault(rank, []).append((unit, hold))
+
+    def find(self) -> tuple[list[Origin], list[Undecided]]:
+        """All origins, the most telling first, and what stays undecided."""
+        graph = self._graph
+        origins: list[Origin] = []
+        unseen: list[tuple[Sink, dict[Node, int]]] = []
+        explained: set[int] = set()
+        for sink in sinks_of(graph.edges):
+            steps = steps_to(sink, graph.edges)
+            found = self._judge(sink, steps)
+            origins += found
+            if found:
+                explained.update(rank for rank in graph.waiting if rank in steps)
+            elif self._needs_dump(sink):
+                unseen.append((sink, steps))
+        lost, undecided = self._judge_unseen(unseen, explained)
+        origins += lost
+        origins.sort(key=lambda o: (_POSITIVE_FIRST[o.grade], -o.explains.ranks, o.ranks))
+        return origins, undecided
+
+    def _judge(self, sink: Sink, steps: Mapping[Node, int]) -> list[Origin]:
+        if len(sink.nodes) > 1:
+            return self._judge_ring(sink, steps)
+        (node,) = sink.nodes
+        if isinstance(node, Unit):
+            return self._judge_unit(node, steps)
+        if self._needs_dump(sink):
+            return []
+        if self._graph.stalled(node):
+            return [self._stalled(node, steps)]
+        return [self._not_issued(node, steps)]
+
+    def _needs_dump(self, sink: Sink) -> bool:
+        node = sink.nodes[0]
+        if isinstance(node, Unit):
+            return False
+        holds = {hold for _, hold in self._holding.get(node, ())}
+        return node not in self._graph.views or holds == {Hold.NO_COUNTERS}
+
+    def _not_issued(self, rank: int, steps: Mapping[Node, int]) -> Origin:
+        wanted = [(unit, hold) for unit, hold in self._holding[rank] if hold is not Hold.QUEUED]
+        unit, hold = min(wanted or self._holding[rank], key=lambda row: self._first_issue(row[0]))
+        kind = Kind.IN_LAUNCH if hold is Hold.IN_LAUNCH else Kind.STUCK_BEFORE_COLLECTIVE
+        mine = self._graph.standings[unit].ops.get(rank) if kind is Kind.IN_LAUNCH else None
+        return self._origin(kind, (rank,), unit, steps, Grade.SURE, mine=mine)
+
+    def _first_issue(self, unit: Unit) -> tuple[int, int]:
+        times = [op.created_ns for op in self._graph.standings[unit].ops.values() if op.created_ns]
+        return (min(times, default=1 << 64), unit.seq)
+
+    def _stalled(self, rank: int, steps: Mapping[Node, int]) -> Origin:
+        view = self._graph.views[rank]
+        unit = next(
+            (u for u in view.pending if u.rank is None and self._graph.completed.get(u.group, -1) >= u.seq),
+            view.pending[0],
+        )
+        op = view.seats[unit.group].ops[unit.seq] if unit.rank is None else None
+        return self._origin(Kind.GPU_STALLED, (rank,), unit, steps, Grade.SURE, mine=op)
+
+    def _judge_unit(self, unit: Unit, steps: Mapping[Node, int]) -> list[Origin]:
+        standing = self._graph.standings[unit]
+        if standing.disagrees:
+            return self._mismatch(unit, standing, steps)
+        if standing.finished:
+            return []
+        group = self._graph.groups.known[unit.group]
+        if unit.rank is None and uneven_splits(standing.ops, len(group.ranks)):
+            return [self._origin(Kind.SPLIT_MISMATCH, (), unit, steps, Grade.LIKELY, among=standing.joined)]
+        return [self._origin(Kind.TRANSPORT_STALL, (), unit, steps, Grade.LIKELY, among=standing.joined)]
+
+    def _mismatch(self, unit: Unit, standing: Standing, steps: Mapping[Node, int]) -> list[Origin]:
+        if unit.rank is not None:
+            among = tuple(sorted({*standing.joined, *standing.holds}))
+            return [self._origin(Kind.P2P_MISMATCH, (), unit, steps, Grade.LIKELY, among=among)]
+        found = disagreement(standing.ops)
+        if found is None:
+            return []
+        if not found.odd:
+            among = tuple(sorted(standing.ops))
+            return [self._origin(found.kind, (), unit, steps, Grade.UNDECIDED, among=among)]
+        views = self._graph.views
+        peers = [views[rank] for rank in found.sides[0]]
+        by_kind: dict[Kind, list[int]] = {}
+        for rank in found.odd:
+            kind = shift.kind_of(unit, views[rank], peers, self._graph.groups.known, found.kind)
+            by_kind.setdefault(kind, []).append(rank)
+        return [
+            self._origin(kind, tuple(ranks), unit, steps, Grade.SURE, mine=standing.ops[ranks[0]])
+            for kind, ranks in by_kind.items()
+        ]
+
+    def _judge_ring(self, sink: Sink, steps: Mapping[Node, int]) -> list[Origin]:
+        units = [node for node in sink.nodes if isinstance(node, Unit)]
+        among = tuple(sorted(node for node in sink.nodes if not isinstance(node, Unit)))
+        return [self._origin(Kind.CYCLE, (), units[0], steps, Grade.LIKELY, among=among)]
+
+    def _judge_unseen(
+        self, unseen: Sequence[tuple[Sink, Mapping[Node, int]]], explained: set[int]
+    ) -> tuple[list[Origin], list[Undecided]]:
+        """Missing dumps count only for waiting that nothing else explains; a rank is named only if it alone is missing."""
+        graph = self._graph
+        open_ranks = [rank for rank in graph.waiting if rank not in explained]
+        rows = [(sink.nodes[0], steps) for sink, steps in unseen if any(rank in steps for rank in open_ranks)]
+        if not rows:
+            return [], []
+        absent = [rank for rank in graph.groups.world if rank not in graph.views]
+        rank, steps = rows[0]
+        unit = min((u for u, _ in self._holding[rank]), key=self._first_issue)
+        if absent == [rank] and isinstance(rank, int):
+            return [self._origin(Kind.PROCESS_LOST, (rank,), unit, steps, Grade.LIKELY)], []
+        deciding = tuple(sorted(node for node, _ in rows if isinstance(node, int)))
+        reached = {r for r in open_ranks for _, steps in rows if r in steps}
+        reason = "the chains end at ranks without a usable dump"
+        share = Share(len(reached), len(graph.waiting))
+        return [], [Undecided(deciding, graph.groups.known[unit.group], unit.seq, share, reason)]
+
+    def _origin(
+        self,
+        kind: Kind,
+        ranks: tuple[int, ...],
+        unit: Unit,
+        steps: Mapping[Node, int],
+        grade: Grade,
+        *,
+        mine: Op | None = None,
+        among: tuple[int, ...] = (),
+    ) -> Origin:
+        graph = self._graph
+        standing = graph.standings.get(unit)
+        ops = standing.ops if standing else {}
+        peer = next((op for rank, op in sorted(ops.items()) if rank not in ranks), None)
+        group = graph.groups.known[unit.group]
+        last = graph.views[ranks[0]].last if ranks and ranks[0] in graph.views else None
+        op = peer or mine
+        return Origin(
+            kind=kind,
+            ranks=ranks,
+            among=among or ranks,
+            group=group,
+            seq=unit.seq,
+            op=op.signature.op if op else None,
+            found_op=mine.signature.op if mine else None,
+            frame=call_site(mine),
+            last_frame=call_site(last),
+            victim_frame=call_site(peer),
+            grade=grade,
+            explains=Share(sum(rank in steps for rank in graph.waiting), len(graph.waiting)),
+            chain=self._chain(steps),
+            says=says(kind, ranks or among, group=group, seq=unit.seq, op=op, mine=mine),
+            next_check=next_check(kind),
+        )
+
+    def _chain(self, steps: Mapping[Node, int]) -> tuple[Hop, ...]:
+        """The longest of the shortest ways from a waiting rank to the end."""
+        graph = self._graph
+        start = max((rank for rank in graph.waiting if rank in steps), key=lambda r: (steps[r], -r), default=None)
+        hops: list[Hop] = []
+        node: Node | None = start
+        while node is not None and not isinstance(node, Unit) and len(hops) < _MAX_HOPS and steps.get(node, 0) > 0:
+            front = graph.views[node].front
+            if front is None:
+                break
+            standing = graph.standings[front]
+            nearest = min((rank for rank in standing.holds if rank in steps), key=lambda r: steps[r], default=None)
+            hops.append(self._hop(node, front, standing, nearest))
+            node = nearest
+        return tuple(hops)
+
+    def _hop(self, rank: int, unit: Unit, standing: Standing, nearest: int | None) -> Hop:
+        group: Group = self._graph.groups.known[unit.group]
+        op = standing.ops.get(rank)
+        why = standing.holds[nearest] if nearest is not None else "all joined it"
+        held_by = () if nearest is None else (nearest,)
+        return Hop(rank, group, unit.seq, op.signature.op if op else "?", held_by, str(why))

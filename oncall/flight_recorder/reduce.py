@@ -1,0 +1,226 @@
+"""Cuts a Flight Recorder dump down to what the analysis reads; also runs alone on a node.
+
+One file, standard library only, Python 3.8 or newer: `python3 reduce.py FILE...` prints one JSON line per dump. The
+console's own loader passes every dump through `reduce_dump`, so the answer does not depend on where it ran.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import pickle
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SCHEMA = "oncall.fr-reduced/1"
+MAX_FILE_BYTES = 1 << 30
+"""A 20,000-entry ring is 3 MB, the rank list of a 16k world 100 kB: a gigabyte is no dump."""
+MAX_ENTRIES = 2_000_000
+HISTORY = 12
+"""Newest entries kept per group: enough to see where a rank was and to compare it with its neighbours."""
+HOST_HISTORY = 256
+"""The same for backends that block the host (gloo): what would come next is read from the period of the past."""
+P2P_HISTORY = 512
+"""The same for a group with sends and receives: these are paired by counting back to a shared collective."""
+
+DEVICE_BACKENDS = ("nccl", "nccl2", "ncclx", "rccl", "xccl", "hccl")
+"""Backends whose `state` is read from device events; the others (gloo) only ever set `retired`."""
+
+_HEADROOM_BYTES = 512 << 20
+
+
+class DumpError(Exception):
+    """A file that is no usable dump; the text is the reason."""
+
+
+class _Plain(pickle.Unpickler):
+    """Containers, numbers and strings only: a pickle that names any global is refused before it is looked up."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise DumpError(f"refused: the pickle asks for {module[:60]}.{name[:60]}; a dump holds plain data only")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise DumpError("refused: the pickle refers to an object outside the file")
+
+
+@contextmanager
+def bounded_memory(file_bytes: int) -> Iterator[None]:
+    """Limit the address space while a file is loaded: a five-byte memo index can otherwise claim 32 GB.
+
+    CPython 3.11 `Modules/_pickle.c` sizes its memo by the largest index a pickle names. Where the limit cannot be
+    set (no `resource`, no procfs) the load runs without it.
+    """
+    try:
+        import resource  # noqa: PLC0415  # absent outside Unix
+
+        with open("/proc/self/statm") as statm:
+            used = int(statm.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    want = used + _HEADROOM_BYTES + 40 * file_bytes
+    if soft != resource.RLIM_INFINITY:
+        want = min(want, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (want, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def load_dump(data: bytes) -> dict[str, Any]:
+    """Read one dump, pickle or JSON; raises DumpError with the reason. Nothing in it is executed."""
+    if not data:
+        raise DumpError("empty file: the process died or was cut off before it wrote")
+    if len(data) > MAX_FILE_BYTES:
+        raise DumpError(f"{len(data)} bytes is larger than any dump")
+    try:
+        with bounded_memory(len(data)):
+            raw = json.loads(data) if data[:1] in b"{ \n\r\t" else _Plain(io.BytesIO(data)).load()
+    except DumpError:
+        raise
+    except MemoryError:
+        raise DumpError("refused: asks for far more memory than its size justifies") from None
+    except EOFError:
+        raise DumpError("cut off: the file ends in the middle") from None
+    except pickle.UnpicklingError as error:
+        cut = "truncated" in str(error) or "ran out of" in str(error)
+        raise DumpError("cut off: the file ends in the middle" if cut else "not a Flight Recorder dump") from None
+    # What damaged opcodes raise in CPython's unpickler is not limited to UnpicklingError.
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        raise DumpError(f"not a Flight Recorder dump ({type(error).__name__})") from None
+    if not isinstance(raw, dict) or not ("entries" in raw or "pg_status" in raw or "pg_config" in raw):
+        raise DumpError("not a Flight Recorder dump: no entries, pg_status or pg_config")
+    return raw
+
+
+def on_device(raw: dict[str, Any], entries: list[Any]) -> bool:
+    """Whether the backend reports device states: by the newest entry, without one by a library version (gloo: "")."""
+    if not entries:
+        return bool(raw.get("comm_lib_version", raw.get("nccl_version")))
+    name = entries[-1].get("profiling_name") if isinstance(entries[-1], dict) else None
+    return isinstance(name, str) and name.partition(":")[0] in DEVICE_BACKENDS
+
+
+def _fill(entries: list[Any]) -> list[dict[str, Any]]:
+    """The entries that can be read at all, with the keys that only some writers leave out."""
+    good = []
+    for e in entries:
+        if (
+            isinstance(e, dict)
+            and type(e.get("record_id")) is int
+            and isinstance(e.get("process_group"), (list, tuple))
+        ):
+            seq = e.get("collective_seq_id")
+            base = {"is_p2p": False, "retired": False, "state": None, "pg_id": str(e["process_group"][:1])}
+            good.append({**base, **e, "collective_seq_id": seq if type(seq) is int else 0})
+    return good
+
+
+def _select(entries: list[dict[str, Any]], device: bool) -> tuple[list[dict[str, Any]], dict[Any, int]]:
+    """What the analysis reads, in record order, and the lowest sequence number that the ring holds of each group."""
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for e in entries:
+        key = e["pg_id"]
+        if key in groups:
+            groups[key].append(e)
+        else:
+            groups[key] = [e]
+    with_p2p = {e["pg_id"] for e in entries if e["is_p2p"]}
+    if device:
+        kept = [e for e in entries if e["state"] != "completed" and not e["is_p2p"]]
+    else:
+        kept = [e for e in entries if not e["retired"] and e["state"] != "completed" and not e["is_p2p"]]
+    for key, own in groups.items():
+        kept += own[-(P2P_HISTORY if key in with_p2p else HISTORY if device else HOST_HISTORY) :]
+    by_record = {e["record_id"]: e for e in kept}
+    return [by_record[i] for i in sorted(by_record)], {key: own[0]["collective_seq_id"] for key, own in groups.items()}
+
+
+def reduce_dump(raw: dict[str, Any]) -> dict[str, Any]:
+    """Keep the counters, the group tables and the entries that the analysis reads; count the rest.
+
+    All operations that are not over stay, and the newest entries of each group. `total` is the number of entries the
+    ring held, `oldest` the lowest record number, `lowest` the lowest sequence number by group id, `finished` whether
+    any entry was complete (a dump of active operations only has none).
+    """
+    if raw.get("schema") == SCHEMA:
+        return raw
+    entries = raw.get("entries")
+    if not isinstance(entries, list):
+        entries = []
+    if len(entries) > MAX_ENTRIES:
+        raise DumpError(f"{len(entries)} entries is more than any ring holds")
+    device = on_device(raw, entries)
+    try:
+        kept, lowest = _select(entries, device)
+        oldest = entries[0]["record_id"] if entries else None
+    except (KeyError, TypeError, AttributeError):
+        usable = _fill(entries)
+        kept, lowest = _select(usable, device)
+        oldest = usable[0]["record_id"] if usable else None
+    return {
+        "schema": SCHEMA,
+        "version": raw.get("version"),
+        "comm_lib_version": raw.get("comm_lib_version", raw.get("nccl_version")),
+        "pg_config": raw.get("pg_config"),
+        "pg_status": raw.get("pg_status"),
+        "entries": kept,
+        "total": len(entries),
+        "oldest": oldest,
+        "lowest": {str(key): seq for key, seq in lowest.items()},
+        "device": device,
+        "finished": any(e["state"] == "completed" or (not device and e["retired"]) for e in kept),
+    }
+
+
+def encode_row(name: str, reduced: dict[str, Any]) -> bytes:
+    """One reduced dump as a line of JSON; each stack is written once and named by its place in `stacks`."""
+    stacks: dict[str, int] = {}
+    entries = []
+    for entry in reduced["entries"]:
+        row = {key: value for key, value in entry.items() if key != "frames"}
+        if entry.get("frames"):
+            row["stack"] = stacks.setdefault(json.dumps(entry["frames"]), len(stacks))
+        entries.append(row)
+    head = {"schema": SCHEMA, "name": name}
+    row = {**head, **reduced, **head, "entries": entries, "stacks": [json.loads(text) for text in stacks]}
+    return json.dumps(row, separators=(",", ": ")).encode() + b"\n"
+
+
+def decode_row(line: bytes) -> tuple[str, dict[str, Any]]:
+    """The inverse of `encode_row`; raises DumpError when the line is damaged."""
+    try:
+        row = json.loads(line)
+        stacks = row.get("stacks", [])
+        for entry in row.get("entries", []):
+            if "stack" in entry:
+                entry["frames"] = stacks[entry.pop("stack")]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise DumpError(f"not a reduced dump ({type(error).__name__})") from None
+    return str(row.get("name", "")), row
+
+
+def main(argv: list[str]) -> int:
+    """Reduce the named files to standard output; a file that gives no dump is named with its reason."""
+    for path in argv:
+        try:
+            with open(path, "rb") as stream:
+                data = stream.read(MAX_FILE_BYTES + 1)
+            if data[:2] == b"\x1f\x8b":
+                data = gzip.decompress(data)
+            line = encode_row(path, reduce_dump(load_dump(data)))
+        except (DumpError, OSError, EOFError, zlib.error) as error:
+            line = json.dumps({"schema": SCHEMA, "name": path, "refused": str(error)}).encode() + b"\n"
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,204 @@
+"""What each rank holds: collectives by (group, sequence) and batches of sends and receives, with how far each got."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
+
+from oncall.flight_recorder.groups import Groups
+from oncall.flight_recorder.model import Op, RankDump, Signature
+
+
+class Unit(NamedTuple):
+    """What ranks wait on: a collective (`rank` is None), or one rank's batch of sends and receives."""
+
+    group: int
+    seq: int
+    rank: int | None = None
+
+
+class State(Enum):
+    """How far one member got with one collective."""
+
+    UNKNOWN = auto()
+    NOT_ISSUED = auto()
+    IN_LAUNCH = auto()
+    PENDING = auto()
+    DONE = auto()
+
+
+@dataclass(slots=True)
+class Seat:
+    """One rank's place in one group; all numbers are lower bounds, None where the dump does not say.
+
+    `recorded` is the highest sequence number with an entry, `enqueued` the highest that came back from the launch call,
+    `completed` the highest that ended. `complete_view` says that an operation without an entry was never issued.
+    """
+
+    recorded: int | None = None
+    enqueued: int | None = None
+    completed: int | None = None
+    complete_view: bool = False
+    in_order: bool = True
+    ops: dict[int, Op] = field(default_factory=dict)
+
+    def state(self, seq: int) -> State:
+        """Where this member stands with the collective `seq`."""
+        op = self.ops.get(seq)
+        if (op is not None and op.done) or (self.in_order and self.completed is not None and seq <= self.completed):
+            return State.DONE
+        issued = max((n for n in (self.recorded, self.enqueued) if n is not None), default=None)
+        if op is not None:
+            in_launch = self.in_order and self.enqueued is not None and seq > self.enqueued
+            return State.IN_LAUNCH if in_launch else State.PENDING
+        if issued is None:
+            return State.NOT_ISSUED if self.complete_view else State.UNKNOWN
+        if seq > issued:
+            return State.NOT_ISSUED
+        # Issued, and neither listed as open nor counted as complete: an entry that left the ring was complete.
+        return State.PENDING if self.completed is not None and seq > self.completed else State.DONE
+
+
+class Transfer(NamedTuple):
+    """One send or receive of a batch: group-local ends and element count."""
+
+    sends: bool
+    source: int
+    destination: int
+    elements: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sends and receives launched together by one rank; a plain send is a batch of one."""
+
+    unit: Unit
+    record: int
+    transfers: tuple[Transfer, ...]
+    done: bool
+    op: Op
+
+
+@dataclass(slots=True)
+class RankView:
+    """One rank as the graph sees it. `pending` is in record order: its first unit is what the rank waits on."""
+
+    rank: int
+    seats: dict[int, Seat] = field(default_factory=dict)
+    batches: dict[int, list[Batch]] = field(default_factory=dict)
+    pending: list[Unit] = field(default_factory=list)
+    last: Op | None = None
+
+    @property
+    def front(self) -> Unit | None:
+        """The first operation that has not ended, if there is one."""
+        return self.pending[0] if self.pending else None
+
+
+def view_ranks(dumps: Mapping[int, RankDump], groups: Groups) -> dict[int, RankView]:
+    """Build every rank's view from its dump."""
+    p2p_groups = {groups.of[rank][op.group] for rank, dump in dumps.items() for op in dump.ops if op.peers is not None}
+    return {rank: _view(dump, groups.of[rank], p2p_groups) for rank, dump in dumps.items()}
+
+
+def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankView:
+    view = RankView(dump.rank, last=dump.ops[-1] if dump.ops else None)
+    collectives: dict[int, dict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
+    p2p: dict[int, list[Op]] = defaultdict(list)
+    for op in dump.ops:
+        group = of[op.group]
+        if op.peers is not None or (op.signature.sent is None and op.p2p_seq and group in p2p_groups and _closes(op)):
+            p2p[group].append(op)
+        else:
+            collectives[group][op.seq].append(op)
+    for name, group in of.items():
+        view.seats[group] = _seat(dump, name, collectives.get(group, {}), group in p2p_groups)
+    for group, ops in p2p.items():
+        view.batches[group] = _batches(dump, group, ops)
+    view.pending = _pending(view)
+    return view
+
+
+def _closes(op: Op) -> bool:
+    return "coalesced" in op.signature.op
+
+
+def _seat(dump: RankDump, name: str, by_seq: Mapping[int, Sequence[Op]], has_p2p: bool) -> Seat:
+    ops = {seq: _merged(same) for seq, same in by_seq.items()}
+    # In a group used for both kinds the counters mix collectives with sends and receives; gloo's always do.
+    counters = dump.counters.get(name) if dump.device and not has_p2p else None
+    finished = [seq for seq, op in ops.items() if op.done]
+    if counters is not None and counters.completed is not None:
+        finished.append(counters.completed)
+    open_ones = [seq for seq, op in ops.items() if not op.done]
+    completed = max(finished, default=None)
+    if completed is None and open_ones:
+        completed = min(open_ones) - 1
+    return Seat(
+        recorded=max(ops, default=None),
+        enqueued=counters.enqueued if counters else None,
+        completed=completed,
+        complete_view=not dump.wrapped and not dump.only_active and dump.total > 0,
+        in_order=dump.device,
+        ops=ops,
+    )
+
+
+def _merged(same: Sequence[Op]) -> Op:
+    """Operations launched as one share a sequence number; only the closing entry has a state, the others the sizes."""
+    if len(same) == 1:
+        return same[0]
+    first, last = same[0].signature, same[-1]
+    sent = [op.signature.sent for op in same if op.signature.sent is not None]
+    received = [op.signature.received for op in same if op.signature.received is not None]
+    total = Signature(last.signature.op, first.dtypes, sum(sent) if sent else None, sum(received) if received else None)
+    return last._replace(signature=total)
+
+
+def _batches(dump: RankDump, group: int, ops: Sequence[Op]) -> list[Batch]:
+    launches: list[list[Op]] = []
+    for op in ops:
+        if launches and launches[-1][0].p2p_seq == op.p2p_seq and launches[-1][-1].peers is not None:
+            launches[-1].append(op)
+        else:
+            launches.append([op])
+    counters = dump.counters.get(ops[0].group)
+    batched = any(len(launch) > 1 for launch in launches) or _only_inner(
+        launches, counters.completed if counters else None
+    )
+    batches = []
+    for launch in launches:
+        inner = [op for op in launch if op.peers is not None]
+        if not inner:
+            continue
+        transfers = tuple(
+            Transfer(op.signature.op == "send", op.peers[0], op.peers[1], op.signature.sent) for op in inner if op.peers
+        )
+        done = launch[-1].done
+        if batched and launch[-1].peers is not None:
+            building = launch is launches[-1] and launch[-1] is dump.ops[-1] and not dump.only_active
+            done = not building
+        unit = Unit(group, inner[0].p2p_seq, dump.rank)
+        batches.append(Batch(unit, inner[0].record, transfers, done, inner[0]))
+    return batches
+
+
+def _only_inner(launches: Sequence[Sequence[Op]], completed: int | None) -> bool:
+    """Whether these are the inner operations of batches whose closing entries a dump of active ones left out.
+
+    A pending plain send stays a few operations behind the counter at most; inner operations of finished batches stay
+    `scheduled` for ever and fill the ring.
+    """
+    return completed is not None and sum(launch[0].p2p_seq <= completed for launch in launches) >= 8
+
+
+def _pending(view: RankView) -> list[Unit]:
+    rows = [
+        (op.record, Unit(group, seq))
+        for group, seat in view.seats.items()
+        for seq, op in seat.ops.items()
+        if seat.state(seq) in (State.PENDING, State.IN_LAUNCH)
+    ]
+    rows += [(b.record, b.unit) for batches in view.batches.values() for b in batches if not b.done]
+    return [unit for _, unit in sorted(rows, key=lambda row: row[0])]

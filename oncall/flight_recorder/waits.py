@@ -1,0 +1,161 @@
+"""The wait-for graph: who waits on which operation, and who holds that operation up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oncall.flight_recorder.groups import Groups
+from oncall.flight_recorder.mismatch import disagreement
+from oncall.flight_recorder.model import Op
+from oncall.flight_recorder.pairing import Counterpart, End, Pairing
+from oncall.flight_recorder.units import Batch, RankView, State, Unit
+
+Node = int | Unit
+"""A rank or an operation. Operations stand between ranks, so a group of n members costs n edges, not n squared."""
+
+_ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+"""Operations that one member may finish before another has joined."""
+
+
+class Hold(StrEnum):
+    """Why an operation cannot finish because of one member."""
+
+    NO_DUMP = "no dump"
+    NO_COUNTERS = "its dump does not say whether it issued this"
+    NOT_ISSUED = "has not issued it"
+    IN_LAUNCH = "is inside the launch call"
+    GPU_BEHIND = "holds it though a peer finished it"
+    QUEUED = "issued it behind an earlier operation"
+    UNMATCHED = "has no matching send or receive"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the members of one operation stand: who joined it, who finished it, who holds it up and why."""
+
+    joined: tuple[int, ...]
+    finished: tuple[int, ...]
+    holds: Mapping[int, Hold]
+    ops: Mapping[int, Op]
+    disagrees: bool
+
+
+class Graph:
+    """All waiting ranks, the operations at their fronts, and the edges between them."""
+
+    def __init__(self, views: Mapping[int, RankView], groups: Groups) -> None:
+        self.views = views
+        self.groups = groups
+        self.pairing = Pairing(views, groups)
+        self.batches = {b.unit: b for v in views.values() for own in v.batches.values() for b in own if not b.done}
+        self.waiting = tuple(rank for rank, view in views.items() if view.pending)
+        self.completed = self._completed()
+        self.lag = {rank: lag for rank in self.waiting if (lag := self._lag(views[rank]))}
+        self.standings: dict[Unit, Standing] = {}
+        self.edges: dict[Node, tuple[Node, ...]] = {}
+        for rank in self.waiting:
+            self._expand(rank)
+
+    def _completed(self) -> dict[int, int]:
+        """Newest collective that any member finished, by group."""
+        newest: dict[int, int] = {}
+        for view in self.views.values():
+            for group, seat in view.seats.items():
+                if seat.completed is not None and seat.completed > newest.get(group, -1):
+                    newest[group] = seat.completed
+        return newest
+
+    def _lag(self, view: RankView) -> int:
+        """By how many operations this rank is behind a peer that finished what it still holds; 0 when by none."""
+        lag = 0
+        seen: set[int] = set()
+        for unit in view.pending:
+            if unit.rank is None and unit.group not in seen:
+                seen.add(unit.group)
+                if view.seats[unit.group].ops[unit.seq].signature.op not in _ROOTED:
+                    lag = max(lag, self.completed.get(unit.group, -1) - unit.seq + 1)
+        return lag
+
+    def _expand(self, start: Node) -> None:
+        todo: list[Node] = [start]
+        while todo:
+            node = todo.pop()
+            if node in self.edges:
+                continue
+            self.edges[node] = self._successors(node)
+            todo += [n for n in self.edges[node] if n not in self.edges]
+
+    def _successors(self, node: Node) -> tuple[Node, ...]:
+        if isinstance(node, Unit):
+            standing = self.standings[node] = self._standing(node)
+            return () if standing.disagrees else tuple(standing.holds)
+        view = self.views.get(node)
+        if view is None or view.front is None or self.stalled(node):
+            return ()
+        return (view.front,)
+
+    def stalled(self, rank: int) -> bool:
+        """Whether a peer is two or more operations ahead on one that this rank still holds.
+
+        One alone is what a dump taken a moment later, or a ring broken by a dead member, looks like.
+        """
+        return self.lag.get(rank, 0) >= 2
+
+    def _standing(self, unit: Unit) -> Standing:
+        return self._of_batch(self.batches[unit]) if unit.rank is not None else self._of_collective(unit)
+
+    def _of_collective(self, unit: Unit) -> Standing:
+        joined, finished = [], []
+        holds: dict[int, Hold] = {}
+        ops: dict[int, Op] = {}
+        for rank in self.groups.known[unit.group].ranks:
+            view = self.views.get(rank)
+            if view is None:
+                holds[rank] = Hold.NO_DUMP
+                continue
+            seat = view.seats.get(unit.group)
+            state = seat.state(unit.seq) if seat else State.UNKNOWN
+            if seat and unit.seq in seat.ops:
+                ops[rank] = seat.ops[unit.seq]
+            if state is State.DONE:
+                finished.append(rank)
+            elif state in _HOLD_OF:
+                holds[rank] = _HOLD_OF[state]
+            elif view.front == unit:
+                joined.append(rank)
+            else:
+                holds[rank] = Hold.GPU_BEHIND if self.stalled(rank) else Hold.QUEUED
+        if finished:
+            holds = {r: h for r, h in holds.items() if h is not Hold.QUEUED}
+        return Standing(tuple(joined), tuple(finished), holds, ops, disagreement(ops) is not None)
+
+    def _of_batch(self, batch: Batch) -> Standing:
+        rank = batch.unit.rank if batch.unit.rank is not None else -1
+        joined, finished = [rank], []
+        holds: dict[int, Hold] = {}
+        ops = {rank: batch.op}
+        disagrees = False
+        for transfer, other in zip(batch.transfers, self.pairing.counterparts(batch), strict=True):
+            if other.end is End.DONE:
+                finished.append(other.rank)
+            elif other.end is not End.HELD:
+                holds[other.rank] = Hold.NO_DUMP if other.end is End.NO_DUMP else Hold.UNMATCHED
+            else:
+                disagrees |= other.transfer is not None and other.transfer.elements != transfer.elements
+                if other.batch is not None:
+                    ops[other.rank] = other.batch.op
+                self._place_partner(other, joined, holds)
+        return Standing(tuple(joined), tuple(finished), holds, ops, disagrees)
+
+    def _place_partner(self, other: Counterpart, joined: list[int], holds: dict[int, Hold]) -> None:
+        if other.batch is not None and self.views[other.rank].front == other.batch.unit:
+            joined.append(other.rank)
+        else:
+            holds.setdefault(other.rank, Hold.QUEUED)
+
+
+_HOLD_OF = {
+    State.UNKNOWN: Hold.NO_COUNTERS,
+    State.NOT_ISSUED: Hold.NOT_ISSUED,
+    State.IN_LAUNCH: Hold.IN_LAUNCH,
+}
