@@ -7,7 +7,10 @@ from oncall.flight_recorder.advice import next_check, says
 from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.mismatch import disagreement, uneven_splits
 from oncall.flight_recorder.model import Grade, Group, Hop, Kind, Op, Origin, Share, Undecided
+from oncall.flight_recorder.programs import Programs
+from oncall.flight_recorder.rings import breach_of
 from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
+from oncall.flight_recorder.ties import odd_end, outvote
 from oncall.flight_recorder.units import Unit
 from oncall.flight_recorder.waits import Graph, Hold, Node, Standing
 
@@ -20,6 +23,7 @@ class Finder:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._programs = Programs(graph.views, graph.groups)
         self._holding: dict[Node, list[tuple[Unit, Hold]]] = {}
         for unit, standing in graph.standings.items():
             for rank, hold in standing.holds.items():
@@ -96,26 +100,39 @@ class Finder:
 
     def _mismatch(self, unit: Unit, standing: Standing, steps: Mapping[Node, int]) -> list[Origin]:
         if unit.rank is not None:
-            among = tuple(sorted({*standing.joined, *standing.holds}))
-            return [self._origin(Kind.P2P_MISMATCH, (), unit, steps, Grade.LIKELY, among=among)]
+            return [self._uneven_transfer(unit, standing, steps)]
         found = disagreement(standing.ops)
         if found is None:
             return []
+        grade = Grade.SURE if found.odd else Grade.LIKELY
+        if not found.odd:
+            found = outvote(found, unit, self._graph, self._programs)
         if not found.odd:
             among = tuple(sorted(standing.ops))
             return [self._origin(found.kind, (), unit, steps, Grade.UNDECIDED, among=among)]
         views = self._graph.views
-        peers = [views[rank] for rank in found.sides[0]]
+        peer = views[next(rank for rank in found.sides[0] if rank not in found.odd)]
         by_kind: dict[Kind, list[int]] = {}
         for rank in found.odd:
-            kind = shift.kind_of(unit, views[rank], peers, self._graph.groups.known, found.kind)
+            kind = shift.kind_of(unit, views[rank], peer, self._programs, found.kind)
             by_kind.setdefault(kind, []).append(rank)
         return [
-            self._origin(kind, tuple(ranks), unit, steps, Grade.SURE, mine=standing.ops[ranks[0]])
+            self._origin(kind, tuple(ranks), unit, steps, grade, mine=standing.ops[ranks[0]])
             for kind, ranks in by_kind.items()
         ]
 
+    def _uneven_transfer(self, unit: Unit, standing: Standing, steps: Mapping[Node, int]) -> Origin:
+        odd = odd_end(self._graph, unit)
+        among = tuple(sorted({*standing.joined, *standing.holds}))
+        if odd is None:
+            return self._origin(Kind.P2P_MISMATCH, (), unit, steps, Grade.LIKELY, among=among)
+        return self._origin(Kind.SIZE_MISMATCH, (odd,), unit, steps, Grade.LIKELY, mine=standing.ops.get(odd))
+
     def _judge_ring(self, sink: Sink, steps: Mapping[Node, int]) -> list[Origin]:
+        breach = breach_of(sink.nodes, self._graph, self._programs)
+        if breach is not None:
+            mine = self._graph.standings[breach.unit].ops.get(breach.ranks[0])
+            return [self._origin(breach.kind, breach.ranks, breach.unit, steps, Grade.LIKELY, mine=mine)]
         units = [node for node in sink.nodes if isinstance(node, Unit)]
         among = tuple(sorted(node for node in sink.nodes if not isinstance(node, Unit)))
         return [self._origin(Kind.CYCLE, (), units[0], steps, Grade.LIKELY, among=among)]

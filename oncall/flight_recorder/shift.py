@@ -1,12 +1,12 @@
 """Tells a skipped or extra collective from one that is merely different, by looking at how the neighbours shift."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import count
 
 from oncall.flight_recorder.frames import call_site, left_the_loop
 from oncall.flight_recorder.mismatch import vote
-from oncall.flight_recorder.model import Group, Kind, Op
+from oncall.flight_recorder.model import Kind, Op
+from oncall.flight_recorder.programs import Programs, Shift
 from oncall.flight_recorder.units import RankView, Unit
 
 _LOOK_AHEAD = 16
@@ -14,69 +14,15 @@ _PERIOD = 256
 _CONTEXT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """By how many operations the rank's sequence runs behind (negative: skipped) or ahead (positive: extra)."""
-
-    by: int
-
-    @property
-    def kind(self) -> Kind | None:
-        """The kind of fault that such a shift means; None for no shift."""
-        if abs(self.by) > 1:
-            return Kind.UNEVEN_ITERATIONS
-        return {-1: Kind.MISSING_COLLECTIVE, 1: Kind.EXTRA_COLLECTIVE}.get(self.by)
-
-
-def kind_of(unit: Unit, odd: RankView, peers: Sequence[RankView], groups: Sequence[Group], plain: Kind) -> Kind:
+def kind_of(unit: Unit, odd: RankView, peer: RankView, programs: Programs, plain: Kind) -> Kind:
     """What the odd rank did at `unit`; `plain` is the kind that comparing the two operations alone gives."""
-    mine, theirs = odd.seats[unit.group].ops, peers[0].seats[unit.group].ops
-    shift = by_other_groups(unit, odd, peers, groups) or by_successors(unit.seq, mine, theirs)
-    if shift is None:
-        shift = by_period(unit.seq, mine, theirs)
-    if shift is not None and shift.kind is not None:
-        return shift.kind
+    mine, theirs = odd.seats[unit.group].ops, peer.seats[unit.group].ops
+    shift = programs.shift(odd.rank, unit.group)
+    if shift is None or shift.kind is None:
+        shift = by_successors(unit.seq, mine, theirs) or by_period(unit.seq, mine, theirs)
     if shift is None:
         return _by_call_site(mine[unit.seq], theirs[unit.seq], unit.seq == max(mine), plain)
-    return plain
-
-
-def by_other_groups(unit: Unit, odd: RankView, peers: Sequence[RankView], groups: Sequence[Group]) -> Shift | None:
-    """Compare how many operations of this group stand before the next operation of another one.
-
-    Groups of one purpose count alike on ranks that run the same program, so a peer is used only if it agreed with the
-    odd rank at their earliest common operation.
-    """
-    mine = _places(odd, unit.group, groups)
-    for peer in peers:
-        theirs = _places(peer, unit.group, groups)
-        mark = peer.seats[unit.group].ops[unit.seq].record
-        common = sorted((theirs[key].record, key) for key in theirs.keys() & mine.keys())
-        if not common or mine[common[0][1]].before != theirs[common[0][1]].before:
-            continue
-        after = next((key for record, key in common if record > mark), None)
-        if after is not None:
-            return Shift(mine[after].before - theirs[after].before)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    record: int
-    before: int
-
-
-def _places(view: RankView, group: int, groups: Sequence[Group]) -> dict[tuple[str, int], _Place]:
-    """For each kept operation of another group, the newest sequence number of `group` that precedes it."""
-    rows = sorted((op.record, number, seq) for number, seat in view.seats.items() for seq, op in seat.ops.items())
-    places = {}
-    before = None
-    for record, number, seq in rows:
-        if number == group:
-            before = seq
-        elif before is not None:
-            places[groups[number].desc or groups[number].name, seq] = _Place(record, before)
-    return places
+    return shift.kind or plain
 
 
 def by_successors(seq: int, mine: Mapping[int, Op], theirs: Mapping[int, Op]) -> Shift | None:

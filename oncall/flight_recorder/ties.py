@@ -1,0 +1,63 @@
+"""Breaks a tie between two sides of one operation by what other ranks of the same program, or earlier steps, did."""
+
+from collections import Counter
+from dataclasses import replace
+
+from oncall.flight_recorder.mismatch import Disagreement, Vote, vote
+from oncall.flight_recorder.programs import Programs
+from oncall.flight_recorder.units import Unit
+from oncall.flight_recorder.waits import Graph
+
+
+def outvote(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -> Disagreement:
+    """Name the odd side of a tie: the one whose ranks are out of step, else the one that no sibling group issued here.
+
+    Returns `found` unchanged when neither tells.
+    """
+    shifted = tuple(
+        rank
+        for side in found.sides
+        for rank in side
+        if (shift := programs.shift(rank, unit.group)) is not None and shift.kind is not None
+    )
+    if shifted and set(shifted) in [set(side) for side in found.sides]:
+        return _with_odd(found, shifted)
+    votes: Counter[Vote] = Counter()
+    for group in programs.siblings(unit.group):
+        for rank in graph.groups.known[group].ranks:
+            view = graph.views.get(rank)
+            op = view.seats[group].ops.get(unit.seq) if view and group in view.seats else None
+            if op is not None:
+                votes[vote(op.signature)] += 1
+    ops = {rank: graph.views[rank].seats[unit.group].ops[unit.seq] for side in found.sides for rank in side}
+    backed = sorted(((votes[vote(ops[side[0]].signature)], side) for side in found.sides), reverse=True)
+    if backed[0][0] > 2 * sum(count for count, _ in backed[1:]):
+        return _with_odd(found, tuple(rank for _, side in backed[1:] for rank in side))
+    return found
+
+
+def _with_odd(found: Disagreement, odd: tuple[int, ...]) -> Disagreement:
+    sides = tuple(sorted(found.sides, key=lambda side: side[0] in odd))
+    return replace(found, sides=sides, odd=tuple(sorted(odd)))
+
+
+def odd_end(graph: Graph, unit: Unit) -> int | None:
+    """Which end of a send and receive of unequal size departs from what it always moved on that link; None for both."""
+    batch = graph.batches[unit]
+    for transfer, other in zip(batch.transfers, graph.pairing.counterparts(batch), strict=True):
+        if other.transfer is None or other.batch is None or other.transfer.elements == transfer.elements:
+            continue
+        ends = [(batch, transfer), (other.batch, other.transfer)]
+        odd = []
+        for own, moved in ends:
+            earlier = {
+                t.elements
+                for b in graph.views[own.unit.rank or 0].batches[own.unit.group]
+                for t in b.transfers
+                if b is not own and (t.sends, t.source, t.destination) == (moved.sends, moved.source, moved.destination)
+            }
+            if earlier and moved.elements not in earlier:
+                odd.append(own.unit.rank)
+        if len(odd) == 1:
+            return odd[0]
+    return None

@@ -1,0 +1,140 @@
+"""Judges simulated jobs of many ranks, faults and recorder settings; prints every wrong or missed one.
+
+    python tests/bench/simulated_faults.py [--shape small|large] [--seeds 20] [--faults skip,stuck] [--jobs 2]
+
+Needs the simulator `fr/frsim.py` of the shared material (ONCALL_SHARED, or the folder `shared` beside the checkout).
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from oncall.flight_recorder import Analysis, Kind, analyse, load_paths
+
+SHARED = Path(os.environ.get("ONCALL_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+SIMULATOR = SHARED / "fr" / "frsim.py"
+
+SHAPES = {
+    "tiny": [dict(tp=2, pp=2, dp=4, ep=2), dict(tp=4, pp=1, dp=4, ep=2), dict(tp=2, pp=1, dp=8, ep=1)],
+    "small": [
+        dict(tp=4, pp=2, dp=8, ep=4),
+        dict(tp=2, pp=4, dp=8, ep=2),
+        dict(tp=8, pp=1, dp=8, ep=1),
+        dict(tp=4, pp=1, dp=16, ep=4),
+        dict(tp=1, pp=2, dp=32, ep=8),
+    ],
+    "large": [dict(tp=8, pp=4, dp=32, ep=8), dict(tp=8, pp=1, dp=128, ep=8), dict(tp=4, pp=8, dp=32, ep=4)],
+}
+COLLECTIVE_GROUPS = ("tp", "dp", "ep", "world")
+GROUPS = {
+    "skip": (*COLLECTIVE_GROUPS, "pp"),
+    "size": (*COLLECTIVE_GROUPS, "pp"),
+    "dtype": COLLECTIVE_GROUPS,
+    "type": COLLECTIVE_GROUPS,
+    "extra": COLLECTIVE_GROUPS,
+    "stuck": (*COLLECTIVE_GROUPS, "pp"),
+    "crash": (*COLLECTIVE_GROUPS, "pp"),
+    "hardware": (*COLLECTIVE_GROUPS, "pp"),
+    "none": ("world",),
+    "slow": ("world",),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One simulated job: its arguments, and how it was judged."""
+
+    fault: str
+    group: str
+    seed: int
+    args: tuple[str, ...]
+
+
+def cases(shape: str, seeds: int, faults: list[str]) -> list[Case]:
+    """The same list for the same arguments: settings of the recorder and of the job are drawn by seed."""
+    rows = []
+    for fault in faults:
+        for seed in range(seeds):
+            rng = random.Random(f"{fault}/{seed}/{shape}")
+            job = rng.choice(SHAPES[shape])
+            fitting = [g for g in GROUPS[fault] if g == "world" or job[g] > 1]
+            group = fitting[seed % len(fitting)]
+            args = [f"--{k}={v}" for k, v in job.items()]
+            args += ["--seed", str(seed), "--fault", fault, "--fault-group", group, "--buffer", rng.choice(["400", "900"])]
+            switches = ["--no-timing", "--no-timing", "--only-active", "--no-frames", "--wrap", "--naming=split"]
+            switches += ["--p2p=plain", "--tp-mode=ar", "--coalesced-is-p2p", "--start-step=3"]
+            args += rng.sample(switches, rng.randrange(5))
+            if fault in {"none", "slow"} and seed % 2:
+                args += ["--dump-at", "0.6"]
+            rows.append(Case(fault, group, seed, tuple(args)))
+    return rows
+
+
+def judge(case: Case) -> tuple[Case, str, str]:
+    """Simulate and analyse one case; returns it with `right`, `vague`, `missed` or `wrong`, and what was said."""
+    folder = Path(tempfile.mkdtemp(prefix="frsim"))
+    try:
+        command = [sys.executable, str(SIMULATOR), str(folder), *case.args]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return case, "skipped", done.stderr.strip().splitlines()[-1]
+        truth = json.loads((folder / "truth.json").read_text())
+        analysis = analyse(load_paths([folder / "dumps"]), world_size=truth["world_size"])
+        return case, *verdict(truth, analysis)
+    finally:
+        shutil.rmtree(folder)
+
+
+def verdict(truth: dict, analysis: Analysis) -> tuple[str, str]:
+    """Compare with the injected fault. `wrong` accuses an innocent, `missed` is silent, `vague` is right but unnamed."""
+    guilty = set(truth["culprit_ranks"])
+    said = "; ".join(f"{o.grade} {o.says}" for o in analysis.origins[:4])
+    said += "".join(f"; undecided {u.deciding}" for u in analysis.undecided) + f" | truth {truth['kind']}"
+    said += f" {sorted(guilty)[:8]} {truth.get('pg', {}).get('desc')} {truth.get('seq')} {truth.get('op')}"
+    accused = {rank for o in analysis.origins for rank in o.ranks}
+    kinds = {o.kind for o in analysis.origins}
+    if truth["kind"] in {"none", "slow_rank"} or not truth["hung"]:
+        return ("wrong", said) if analysis.origins or analysis.undecided else ("right", said)
+    if not analysis.origins:
+        return ("vague" if guilty & {r for u in analysis.undecided for r in u.deciding} else "missed"), said
+    if accused - guilty:
+        return "wrong", said
+    if truth["kind"] == "transport_stall":
+        stalled = {(s["desc"], tuple(s["ranks"])) for s in truth["stalled"]}
+        named = {(o.group.desc, o.group.ranks) for o in analysis.origins if o.group}
+        return ("right" if kinds == {Kind.TRANSPORT_STALL} and named <= stalled else "wrong"), said
+    if accused != guilty:
+        among = {rank for o in analysis.origins for rank in o.among}
+        return ("vague" if guilty <= among else "wrong"), said
+    return ("right" if truth["kind"] in kinds else "kind"), said
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--faults", default=",".join(GROUPS))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    tally: dict[str, Counter[str]] = defaultdict(Counter)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for case, result, said in pool.map(judge, cases(args.shape, args.seeds, args.faults.split(","))):
+            tally[case.fault][result] += 1
+            if result != "right" or args.verbose:
+                print(f"{result:7} {case.fault}/{case.group} {' '.join(case.args)}\n        {said}", flush=True)
+    for fault, counts in tally.items():
+        print(f"{fault:9}", dict(counts))
+
+
+if __name__ == "__main__":
+    main()
