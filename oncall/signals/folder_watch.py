@@ -24,8 +24,18 @@ class FileSeen:
     wanted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class FolderSeen:
+    """A folder in the tree; `modified` in unix seconds, when an entry came or went last."""
+
+    path: str
+    inode: int
+    modified: float
+
+
 @dataclass(slots=True)
 class _Listing:
+    inode: int
     modified_ns: int
     listed_ns: int
     files: list[FileSeen] = field(default_factory=list)
@@ -64,34 +74,39 @@ class FolderWatch:
                 stack += [(name, depth + 1) for name in listing.folders]
         self._listings = {folder: self._listings[folder] for folder in reached}
 
+    def folders(self) -> Iterator[FolderSeen]:
+        """The folders of the last scan, the roots among them."""
+        for path, listing in self._listings.items():
+            yield FolderSeen(path, listing.inode, listing.modified_ns / 1e9)
+
     def _listing(self, folder: str, now_ns: int) -> _Listing | None:
         try:
-            modified_ns = os.stat(folder).st_mtime_ns
+            status = os.stat(folder)
             known = self._listings.get(folder)
-            if known is None or _is_stale(known, modified_ns, now_ns):
-                known = self._list(folder, modified_ns, now_ns)
+            if known is None or _is_stale(known, status, now_ns):
+                known = self._list(folder, status, now_ns)
                 self._listings[folder] = known
         except OSError as error:
             self.unreadable[folder] = error.strerror or str(error)
             return None
         return known
 
-    def _list(self, folder: str, modified_ns: int, now_ns: int) -> _Listing:
-        listing = _Listing(modified_ns, now_ns)
-        device = os.stat(folder).st_dev
+    def _list(self, folder: str, status: os.stat_result, now_ns: int) -> _Listing:
+        listing = _Listing(status.st_ino, status.st_mtime_ns, now_ns)
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     listing.folders.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
                     wanted = self._names.fullmatch(entry.name) is not None
-                    listing.files.append(FileSeen(entry.path, (device, entry.inode()), wanted))
+                    listing.files.append(FileSeen(entry.path, (status.st_dev, entry.inode()), wanted))
         return listing
 
 
-def _is_stale(known: _Listing, modified_ns: int, now_ns: int) -> bool:
+def _is_stale(known: _Listing, status: os.stat_result, now_ns: int) -> bool:
     return (
-        modified_ns != known.modified_ns
-        or known.listed_ns - modified_ns < _SETTLED_NS
+        status.st_mtime_ns != known.modified_ns
+        or status.st_ino != known.inode
+        or known.listed_ns - status.st_mtime_ns < _SETTLED_NS
         or not 0 <= now_ns - known.listed_ns < _RELIST_NS
     )

@@ -21,6 +21,8 @@ class FollowedFile:
     before: lines that still stand in the same place were handed on already, all others are new. What was written and
     cut off again between two reads was never seen.
 
+    `taken` counts the bytes that were read past, `overlong` the lines dropped for their length.
+
     While open, the file is known by its descriptor, so that a rotation loses nothing; released, by device and inode.
     """
 
@@ -33,6 +35,7 @@ class FollowedFile:
         status = os.fstat(self._fd)
         self.path = path
         self.key = (status.st_dev, status.st_ino)
+        self.taken = 0
         self.overlong = 0
         at_end = start == status.st_size
         self._seen = (status.st_size, status.st_mtime_ns) if at_end else None
@@ -149,6 +152,7 @@ class FollowedFile:
     def _advance(self, data: bytes) -> None:
         self._anchor = (self._anchor + data[-_ANCHOR:])[-_ANCHOR:]
         self.offset += len(data)
+        self.taken += len(data)
 
 
 def _open(path: str) -> int:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oncall.signals.folder_watch import FileSeen, FolderWatch
+from oncall.signals.folder_watch import FileSeen, FolderSeen, FolderWatch
 from oncall.signals.followed_file import FollowedFile
 
 RESCAN_S = 5.0
@@ -30,11 +30,14 @@ their end: enough for the last 20 steps of a rank with 14 spans each. All others
 class Chunk:
     """Whole lines of one file, in order.
 
-    `written` is the file's modification time in unix seconds. `historical`: they stood there before the start.
+    `key` stays the file's own when it is renamed. `written` is its modification time in unix seconds, `size` the bytes
+    that the reader went on by. `historical`: the lines stood there before the start.
     """
 
     path: str
+    key: tuple[int, int]
     written: float
+    size: int
     lines: list[bytes]
     historical: bool
 
@@ -42,7 +45,7 @@ class Chunk:
 @dataclass(slots=True)
 class _Entry:
     file: FollowedFile
-    history_end: int
+    history: int
     grew: float
     found: bool = True
 
@@ -51,7 +54,7 @@ class Tail:
     """All files under `roots` whose names match `names`, each whole line handed on once."""
 
     def __init__(self, roots: Sequence[str], names: re.Pattern[str]) -> None:
-        self._watch = FolderWatch(roots, names)
+        self._watch = FolderWatch([os.path.realpath(root) for root in roots], names)
         self._entries: dict[tuple[int, int], _Entry] = {}
         self._scanned: float | None = None
         self._overlong_gone = 0
@@ -70,6 +73,14 @@ class Tail:
     def unread_bytes(self) -> int:
         """Bytes of open files that were not handed on: backlog, and last lines without their newline."""
         return sum(entry.file.unread() for entry in self._entries.values())
+
+    def folders(self) -> Iterator[FolderSeen]:
+        """The folders under the roots, as of the last look for new files."""
+        return self._watch.folders()
+
+    def paths(self) -> set[str]:
+        """The files known, quiet ones included."""
+        return {entry.file.path for entry in self._entries.values()}
 
     def poll(self, now: float) -> Iterator[Chunk]:
         """What was written since the last call; `now` is the wall clock in unix seconds.
@@ -92,11 +103,13 @@ class Tail:
     def _read(self, key: tuple[int, int], entry: _Entry, now: float) -> Iterator[Chunk]:
         file = entry.file
         try:
-            before = file.offset
+            before = file.taken
             lines = file.read()
-            if lines or file.offset != before:
+            if file.taken != before:
                 entry.grew = now
-                yield Chunk(file.path, file.modified() or now, lines, before < entry.history_end)
+                historical = before < entry.history
+                written = file.modified() or now
+                yield Chunk(file.path, key, written, file.taken - before, lines, historical)
             if now - entry.grew > UNLINKED_S and file.is_unlinked():
                 self._forget(key)
             elif now - entry.grew > QUIET_S:
@@ -165,7 +178,7 @@ class Tail:
             start = 0 if not starting else max(0, size - HISTORY_BYTES) if recent else size
             file = self._open(seen.path, start)
             if file is not None:
-                self._entries[file.key] = _Entry(file, size if starting else 0, modified if starting else now)
+                self._entries[file.key] = _Entry(file, size - start if starting else 0, modified if starting else now)
                 held += 1
                 if held > MAX_OPEN or (starting and not recent):
                     file.release()
