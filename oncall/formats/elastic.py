@@ -16,8 +16,9 @@ from oncall.formats.outcome import Near, Outcome, event, whole
 PID_LIMIT = 4_194_304
 """Linux's largest pid (PID_MAX_LIMIT, 64 bit); before PyTorch 2.4 the same column holds a far larger thread id."""
 
-_ALARM = re.compile(r"FAILED|UNHEALTHY|will restart|attempts? left|death signal|D-state")
-_EXCEPTION = re.compile(r"\bSignalException: Process (?P<pid>\d+) got signal: (?P<signal>\S+)")
+_ALARM = re.compile(r"FAILED|UNHEALTHY|will restart|attempts? left|death signal|D-state|Result:\s*$")
+_RAISED = re.compile(r"torch\.distributed\.elastic\.[\w.]+: ")
+_EXCEPTION = re.compile(r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\S+)")
 _SRUN = re.compile(r"(?:srun|slurmstepd): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<reason>.+?)\s*$")
 _SECONDS = r"\d+(?:\.\d+)?"
 _EXIT_CODE = re.compile(r"exit code (\d+)")
@@ -148,13 +149,20 @@ def _agent(message: Message) -> dict[str, Json]:
     return {"ts": message.ts, "agent_pid": pid, "agent_tid": None if pid is not None else message.tid}
 
 
+def _raised(line: Line, log: Log) -> Outcome:
+    found = _EXCEPTION.search(line.text)
+    if found is None:
+        return Near.MISS
+    number = _signal_number(found["signal"])
+    return event("elastic_signal_exception", line, log, agent_pid=whole(found["pid"]), signal_no=number)
+
+
 def read_elastic_line(line: Line, log: Log) -> Outcome:
-    """Read one line of the elastic agent, the failure table it prints last, or the SignalException that ends it."""
+    """Read one line of the elastic agent, the failure table it prints last, or the exception that ends it."""
     if "ChildFailedError" in line.text or "Root Cause" in line.text:
         return failure_summary(line, log)
-    if found := _EXCEPTION.search(line.text):
-        number = _signal_number(found["signal"])
-        return event("elastic_signal_exception", line, log, agent_pid=whole(found["pid"]), signal_no=number)
+    if _RAISED.match(line.text):
+        return _raised(line, log)
     message = read_message(line.text)
     source = message.source or ""
     if "distributed/elastic" not in source and "distributed.elastic" not in source:

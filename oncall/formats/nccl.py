@@ -7,19 +7,15 @@ meaning, never for source line numbers; an E or F line of these sources that no 
 import re
 from collections.abc import Callable
 
-from oncall.formats.envelope import Message, Speaker, read_message
+from oncall.formats.envelope import Message, read_message
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
 from oncall.formats.nccl_blocks import async_error, desync_report, failed_stack
+from oncall.formats.nccl_fields import common, first_number, flag, progress, work_fields
 from oncall.formats.outcome import Near, Outcome, event, whole
 
-_WORK = re.compile(r"WorkNCCL\((?P<fields>[^()]*(?:\([^()]*\)[^()]*)*)\)")
-_WORK_FIELD = re.compile(r"(\w+)(?:\(ms\))?=([^,]*)")
 _RAN = re.compile(r"ran for (\d+) milliseconds")
 _INNER_RANK = re.compile(r"\[(?:PG [^\]]*)?Rank (\d+)\][^\[]*$")
-_LAST_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (-?\d+)", re.IGNORECASE)
-_LAST_STARTED = re.compile(r"last started (?:NCCL )?work: (-?\d+) \((\w*)\)", re.IGNORECASE)
-_LAST_COMPLETED = re.compile(r"last completed (?:NCCL )?work: (-?\d+)", re.IGNORECASE)
 _OUTSTANDING = re.compile(r"workMetaList_\.size\(\) ?= ?(\d+)")
 _AT_WORK = re.compile(r"at (?:NCCL )?work(?: sequence id)?: (\d+)")
 _SIGNAL = re.compile(
@@ -33,71 +29,8 @@ _GIL = re.compile(r"could not acquire GIL within (\d+) ?ms", re.IGNORECASE)
 _TERMINATE = re.compile(r"terminating the process.*?due to (.+?)\.?\s*$", re.IGNORECASE)
 _EXCEPTION = re.compile(r"watchdog thread terminated with exception: ?(.*)", re.IGNORECASE)
 _TROUBLE = re.compile(r"watchdog|timeout|timed out|dump|terminat|hang|stuck", re.IGNORECASE)
+_TO_PATH = re.compile(r" to /\S")
 _CPP_SOURCE = re.compile(r"\.(?:cpp|cc|cu|h|hpp)$")
-
-
-def _rank(line: Line, speaker: Speaker | None, log: Log) -> int | None:
-    """The global rank: of the `[rankN]:` tag, else of a speaker in the default group, else of the file."""
-    if line.rank is not None:
-        return line.rank
-    if speaker is not None and speaker.pg_id == 0:
-        return speaker.rank
-    return log.rank
-
-
-def _common(line: Line, message: Message, log: Log) -> dict[str, Json]:
-    speaker = message.speaker
-    grouped = speaker is not None and speaker.pg_id is not None
-    return {
-        "rank": _rank(line, speaker, log),
-        "ts": message.ts,
-        "pg_id": speaker.pg_id if speaker else None,
-        "pg_guid": speaker.guid if speaker else None,
-        "pg_desc": speaker.desc if speaker else None,
-        "pg_rank": speaker.rank if speaker and grouped else None,
-    }
-
-
-def _first(pattern: re.Pattern[str], text: str) -> int | None:
-    match = pattern.search(text)
-    return whole(match[1]) if match else None
-
-
-def _flag(pattern: re.Pattern[str], text: str) -> bool | None:
-    value = _first(pattern, text)
-    return None if value is None else value != 0
-
-
-def _progress(text: str) -> dict[str, Json]:
-    """The counters of a group. A started work of -1 is kept as written: the process did not measure starts."""
-    started = _LAST_STARTED.search(text)
-    return {
-        "last_enqueued": _first(_LAST_ENQUEUED, text),
-        "last_started": int(started[1]) if started else None,
-        "last_started_op": (started[2] or None) if started else None,
-        "last_completed": _first(_LAST_COMPLETED, text),
-    }
-
-
-def work_fields(text: str) -> dict[str, Json] | None:
-    """What `WorkNCCL(SeqNum=…, OpType=…, …)` says; None when `text` holds none or one without a sequence number."""
-    work = _WORK.search(text)
-    if work is None:
-        return None
-    said = dict(_WORK_FIELD.findall(work["fields"]))
-    seq = said.get("SeqNum", "")
-    if not seq.isdigit():
-        return None
-    numbers = {
-        name: whole(said[name]) if said.get(name, "").isdigit() else None for name in ("NumelIn", "NumelOut", "Timeout")
-    }
-    return {
-        "seq": whole(seq),
-        "op": said.get("OpType") or None,
-        "numel_in": numbers["NumelIn"],
-        "numel_out": numbers["NumelOut"],
-        "timeout_ms": numbers["Timeout"],
-    }
 
 
 def _timeout(line: Line, message: Message, log: Log) -> Outcome:
@@ -106,10 +39,10 @@ def _timeout(line: Line, message: Message, log: Log) -> Outcome:
         return Near.MISS
     speaker = message.speaker
     spoken = speaker.rank if speaker else None
-    fields = _common(line, message, log)
+    fields = common(line, message, log)
     told = fields["rank"]
     fields.update(work)
-    fields.update(rank=spoken, rank_prefix=line.rank, global_rank=told, ran_ms=_first(_RAN, message.text))
+    fields.update(rank=spoken, rank_prefix=line.rank, global_rank=told, ran_ms=first_number(_RAN, message.text))
     return event("nccl_timeout", line, log, **fields)
 
 
@@ -126,7 +59,7 @@ def _terminated(line: Line, message: Message, log: Log) -> Outcome:
     if exception is None:
         return Near.MISS
     text = exception[1]
-    fields = _common(line, message, log)
+    fields = common(line, message, log)
     inner = _INNER_RANK.search(text[: text.find("WorkNCCL(")] if "WorkNCCL(" in text else text)
     spoken = whole(inner[1]) if inner else None
     if fields["rank"] is None and message.speaker is not None:
@@ -148,10 +81,10 @@ def _terminated(line: Line, message: Message, log: Log) -> Outcome:
 
 def _failure(kind: str) -> Callable[[Line, Message, Log], Outcome]:
     def read(line: Line, message: Message, log: Log) -> Outcome:
-        seq = _first(_AT_WORK, message.text)
+        seq = first_number(_AT_WORK, message.text)
         if seq is None:
             return Near.MISS
-        return event(kind, line, log, **_common(line, message, log), seq=seq, **_progress(message.text))
+        return event(kind, line, log, **common(line, message, log), seq=seq, **progress(message.text))
 
     return read
 
@@ -160,7 +93,7 @@ def _signal(line: Line, message: Message, log: Log) -> Outcome:
     match = _SIGNAL.search(message.text)
     if match is None:
         return Near.MISS
-    fields = _common(line, message, log)
+    fields = common(line, message, log)
     local = match["local"] is not None
     return event(
         "dump_signal",
@@ -169,7 +102,7 @@ def _signal(line: Line, message: Message, log: Log) -> Outcome:
         **fields,
         source="local" if local else "remote",
         source_rank=fields["rank"] if local else whole(match["rank"]),
-        **_progress(message.text),
+        **progress(message.text),
     )
 
 
@@ -178,9 +111,9 @@ def _stuck(line: Line, message: Message, log: Log) -> Outcome:
         "heartbeat_stuck",
         line,
         log,
-        **_common(line, message, log),
-        stuck_s=_first(_STUCK, message.text),
-        outstanding_works=_first(_OUTSTANDING, message.text),
+        **common(line, message, log),
+        stuck_s=first_number(_STUCK, message.text),
+        outstanding_works=first_number(_OUTSTANDING, message.text),
         fatal=message.severity == "F",
     )
 
@@ -190,8 +123,8 @@ def _heartbeat(line: Line, message: Message, log: Log) -> Outcome:
         "heartbeat_timeout",
         line,
         log,
-        **_common(line, message, log),
-        outstanding_works=_first(_OUTSTANDING, message.text),
+        **common(line, message, log),
+        outstanding_works=first_number(_OUTSTANDING, message.text),
     )
 
 
@@ -200,34 +133,34 @@ def _dump_start(line: Line, message: Message, log: Log) -> Outcome:
         "fr_dump_start",
         line,
         log,
-        **_common(line, message, log),
-        include_stack_trace=_flag(_STACK_FLAG, message.text),
-        only_active=_flag(_ACTIVE_FLAG, message.text),
+        **common(line, message, log),
+        include_stack_trace=flag(_STACK_FLAG, message.text),
+        only_active=flag(_ACTIVE_FLAG, message.text),
     )
 
 
 def _dump_path(line: Line, message: Message, log: Log) -> Outcome:
     match = _DUMP_PATH.search(message.text)
-    return event("fr_dump_path", line, log, **_common(line, message, log), path=match[1] if match else None)
+    return event("fr_dump_path", line, log, **common(line, message, log), path=match[1] if match else None)
 
 
 def _terminate(line: Line, message: Message, log: Log) -> Outcome:
     match = _TERMINATE.search(message.text)
-    return event("process_terminate", line, log, **_common(line, message, log), reason=match[1] if match else None)
+    return event("process_terminate", line, log, **common(line, message, log), reason=match[1] if match else None)
 
 
 def _gil(line: Line, message: Message, log: Log) -> Outcome:
-    return event("gil_not_acquired", line, log, **_common(line, message, log), wait_ms=_first(_GIL, message.text))
+    return event("gil_not_acquired", line, log, **common(line, message, log), wait_ms=first_number(_GIL, message.text))
 
 
 def _plain(kind: str) -> Callable[[Line, Message, Log], Outcome]:
-    return lambda line, message, log: event(kind, line, log, **_common(line, message, log))
+    return lambda line, message, log: event(kind, line, log, **common(line, message, log))
 
 
 def _block(
     read: Callable[[Line, Message, Log, dict[str, Json]], Outcome],
 ) -> Callable[[Line, Message, Log], Outcome]:
-    return lambda line, message, log: read(line, message, log, _common(line, message, log))
+    return lambda line, message, log: read(line, message, log, common(line, message, log))
 
 
 _RULES: tuple[tuple[re.Pattern[str], Callable[[Line, Message, Log], Outcome]], ...] = tuple(
@@ -271,5 +204,6 @@ def read_nccl_line(line: Line, log: Log) -> Outcome:
         if pattern.search(message.text):
             return read(line, message, log)
     if native:
-        return Near.MISS if message.severity in {"E", "F"} else None
+        alarming = message.severity in {"E", "F"} or _TO_PATH.search(message.text)
+        return Near.MISS if alarming else None
     return Near.MISS if _TROUBLE.search(message.text) else None

@@ -19,6 +19,7 @@ _VERSION = re.compile(r"NCCL version (\d[\w.+-]*)")
 _PEER = re.compile(r"(?P<host>[A-Za-z0-9][\w.:-]*?)<(?P<port>\d+)>")
 _WORK_LINE = re.compile(r"SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+).*?Timeout\(ms\)=(?P<timeout>\d+)")
 _LAST_ERROR = re.compile(r"\s*Last error:\s*(.*)")
+_RAISED = re.compile(r"\s*(?:[\w.]+\.)?(?:DistBackendError|\w*Error: NCCL error in)\b")
 _MOST_ERROR_LINES = 8
 
 
@@ -127,8 +128,10 @@ def async_error(line: Line, message: Message, log: Log, common: dict[str, Json])
 
 def read_nccl_error(line: Line, log: Log) -> Outcome:
     """`DistBackendError: NCCL error in: …`, the exception that reaches Python, and the lines that name the error."""
-    if "NCCL error in:" not in line.text or "Error" not in line.text.split("NCCL error in:")[0]:
+    if not _RAISED.match(line.text):
         return None
+    if "NCCL error in:" not in line.text:
+        return Near.MISS
     last, fields = _error_fields(line, log)
     rank = line.rank if line.rank is not None else log.rank
     return block("nccl_error", line, last, log, rank=rank, ts=None, **fields)

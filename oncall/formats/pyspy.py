@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from oncall.formats.event import Event, Json, Parsed
 from oncall.formats.lines import strip_colour
 from oncall.formats.pyspy_json import dumps_of_json
+from oncall.formats.stack_summary import summarise_stacks
 from oncall.formats.stacks import Frame, StackDump, Thread
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -179,7 +180,10 @@ def _events(answer: PyspyAnswer, name: str, rank: int | None) -> Iterator[Event]
 
 
 def read_pyspy(data: bytes, name: str, *, rank: int | None = None) -> Parsed:
-    """Read py-spy output as events: one `pyspy_process` a process, one `pyspy_error` a failed attempt."""
+    """Read py-spy output as events: one `pyspy_process` a process, one `pyspy_error` a failed attempt.
+
+    The summary says where the rank stands (`stack_summary`); None when no process was seen.
+    """
     answer = parse_pyspy(data)
     events = sorted(_events(answer, name, rank), key=lambda each: each.first_line)
-    return Parsed(tuple(events), answer.unrecognised)
+    return Parsed(tuple(events), answer.unrecognised, summarise_stacks(answer.dumps))

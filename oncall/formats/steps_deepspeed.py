@@ -98,4 +98,4 @@ def read_deepspeed_line(line: Line, log: Log) -> Outcome:
         )
     if found := _FLUSHES.match(text):
         return event("allocator_flushes", line, log, **common, count=count(found[1]))
-    return Near.MISS if _VOICE.search(line.text) else None
+    return Near.MISS if _VOICE.search(line.text) or "iter time (s)" in text else None

@@ -9,7 +9,7 @@ from oncall.formats.outcome import Near, Outcome, event
 
 _DICT = re.compile(r"\{(?P<items>'[^{}]*)\}")
 _ITEM = re.compile(r"'(?P<key>[^']+)': (?:'(?P<quoted>[^']*)'|(?P<bare>[^,}]+))")
-_METRIC = re.compile(r"\{'(?:\w+_)?loss'")
+_METRIC = re.compile(r"\{'(?:\w+_)?loss'|\{'[^{}]*'epoch': ")
 _BAR = re.compile(
     r"(?P<pct>\d{1,3})%\|[^|]*\| (?P<step>\d+)/(?P<total>\d+) \[(?P<elapsed>[\d:]+)"
     r"<[^,]*, +(?P<rate>[\d.]+|\?)(?P<unit>s/it|it/s)"

@@ -14,6 +14,9 @@ from oncall.formats.outcome import Near, Outcome, event
 _STAMP = r"\s*(?:\[(?P<date>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d(?:\.\d+)?)\] ?)?\s*"
 _ITERATION = re.compile(_STAMP + r"iteration\s+(?P<step>\d+)/\s*(?P<total>\d+) \|(?P<rest>.*)")
 _ITERATION_LIKE = re.compile(_STAMP + r"iteration\s*:?\s*\d+\s*(?:/|\||of\b)")
+_LIKE = re.compile(
+    r"\| consumed samples:|\bat iteration \d+ \||\bcheckpoint\b.* to /|\biteration\s+\d+ to /|^\s*\[[^\]]*\] datetime: "
+)
 _VALIDATION = re.compile(r"\s*validation loss at iteration (?P<step>\d+)[^|]*\|(?P<rest>.*)")
 _VALUE_PAIR = re.compile(r"(?P<name>.+?)(?: (?P<what>value|PPL))?$")
 _CHECKPOINT = re.compile(
@@ -136,7 +139,7 @@ def read_megatron_line(line: Line, log: Log) -> Outcome:
         )
     if found := _EXIT.match(text):
         return event("exit", line, log, reason=found["reason"], ts=_stamp(found))
-    return Near.MISS if _ITERATION_LIKE.match(text) else None
+    return Near.MISS if _ITERATION_LIKE.match(text) or _LIKE.search(text) else None
 
 
 def read_rerun_line(line: Line, log: Log) -> Outcome:

@@ -8,13 +8,14 @@ from oncall.formats.numbers import count, finite, number
 from oncall.formats.outcome import Near, Outcome, event
 
 _HEAD = re.compile(
-    r"(?:\[titan\] )?(?:(?P<date>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d)(?:,(?P<ms>\d+))? - \S+ - [A-Z]+ - )?"
+    r"(?:\[\w+\] )?(?:(?P<date>\d{4}-\d\d-\d\d) (?P<time>\d\d:\d\d:\d\d)(?:,(?P<ms>\d+))? - \S+ - [A-Z]+ - )?"
 )
 _STEP = re.compile(r"(?P<kind>validate )?step:\s+(?P<step>\d+)\s+loss:\s+(?P<loss>\S+)(?P<rest>.*)")
 _FIELD = re.compile(r"(\w+):\s+(\S+)")
 _MEMORY = re.compile(r"(?P<gib>[\d.,]+)GiB\((?P<pct>[\d.]+)%\)")
 _RETRIES = re.compile(r"(\d+) CUDA memory allocation retries")
 _SAVED = re.compile(r"Finished saving the checkpoint.*?\bin (?P<seconds>[\d.]+) second")
+_LIKE = re.compile(r"\bstep: |\btps: |(?:sav|stag)\w+ .*checkpoint|CUDA memory \w+ retr", re.IGNORECASE)
 
 NO_LOSS = -1.0
 """What a pipeline stage without the loss prints (torchtitan/train.py)."""
@@ -80,4 +81,4 @@ def read_torchtitan_line(line: Line, log: Log) -> Outcome:
             path=None,
             seconds=finite(found["seconds"]),
         )
-    return Near.MISS if "[titan]" in line.text and re.search(r"\bstep: |[Ss]av\w+ the checkpoint", text) else None
+    return Near.MISS if ts is not None and _LIKE.search(text) else None

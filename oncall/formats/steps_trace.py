@@ -3,6 +3,7 @@
 A span that starts and never ends is where the rank stands.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -80,7 +81,7 @@ def read_trace(data: bytes, name: str, *, rank: int | None = None) -> Parsed:
     return Parsed(tuple(events), tuple(unrecognised))
 
 
-def open_spans(events: list[Event]) -> list[Event]:
+def open_spans(events: Sequence[Event]) -> list[Event]:
     """The `span_start` events without an end or error of the same rank, name and task after them, oldest first."""
     open_now: list[Event] = []
     for each in events:
