@@ -12,6 +12,7 @@ from oncall.errors import OncallError
 INTERRUPTED = 130
 
 COMMANDS: dict[str, str] = {
+    "replay": "walk a recorded incident again, with no network",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
     "read": "read any file somebody sent you: kernel log, torchrun log, py-spy dump, Flight Recorder dump",

@@ -1,0 +1,1 @@
+"""Decision trees as data, and the walk through them."""

@@ -1,0 +1,1 @@
+"""What a run is: its file, its nodes and its rank map."""

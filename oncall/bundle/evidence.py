@@ -1,0 +1,137 @@
+"""A probe's raw answer: what each node said, when, and why some said nothing."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote
+
+import msgspec
+
+from oncall.run.nodes import fold_hosts
+
+
+class Outcome(StrEnum):
+    """How asking one node ended. Only `OK` is an answer; `PARTIAL` holds what came before the deadline."""
+
+    OK = "ok"
+    PARTIAL = "partial"
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    DENIED = "denied"
+    UNTRUSTED = "host key not trusted"
+    TIMED_OUT = "timed out"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How one node answered one probe.
+
+    `file` is the raw standard output, relative to the bundle, None where there is none. `boundary` is the random word
+    that separates its parts. `started` is UTC; `took_s` in seconds; `reason` explains every outcome but `OK`.
+    """
+
+    host: str
+    outcome: Outcome
+    started: datetime
+    took_s: float
+    reason: str | None = None
+    exit_code: int | None = None
+    stderr: str = ""
+    boundary: str = ""
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One named piece of a node's answer, with its attributes, byte for byte as it came."""
+
+    name: str
+    attributes: Mapping[str, str]
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; what is not UTF-8 is replaced."""
+        return self.data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of those asked answered, and for each that did not, why."""
+
+    asked: tuple[str, ...]
+    missing: Mapping[str, str]
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """The hosts that answered in full, in the order asked."""
+        return tuple(host for host in self.asked if host not in self.missing)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every host that was asked answered."""
+        return bool(self.asked) and not self.missing
+
+    def describe(self) -> str:
+        """`127 of 128 nodes answered; node091: timed out`, with equal reasons folded."""
+        text = f"{len(self.answered)} of {len(self.asked)} nodes answered"
+        reasons: dict[str, list[str]] = {}
+        for host, reason in self.missing.items():
+            reasons.setdefault(reason, []).append(host)
+        return "; ".join([text, *(f"{fold_hosts(hosts)}: {reason}" for reason, hosts in reasons.items())])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All nodes' answers to one probe. Raw bytes stay in the bundle and are read when a reading asks for them."""
+
+    probe: str
+    folder: Path
+    asked: tuple[str, ...]
+    answers: Mapping[str, NodeAnswer]
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Who answered in full. A node that was asked and has no answer yet counts as missing."""
+        missing = {}
+        for host in self.asked:
+            answer = self.answers.get(host)
+            if answer is None:
+                missing[host] = "no answer yet"
+            elif answer.outcome is not Outcome.OK:
+                missing[host] = answer.reason or str(answer.outcome)
+        return Coverage(self.asked, missing)
+
+    def parts(self, host: str) -> tuple[Part, ...]:
+        """The pieces of one node's answer, whatever arrived of it; empty for a node that sent nothing."""
+        answer = self.answers.get(host)
+        if answer is None or answer.file is None:
+            return ()
+        return tuple(split_parts((self.folder / answer.file).read_bytes(), answer.boundary))
+
+    def all_parts(self, name: str) -> Iterator[tuple[str, Part]]:
+        """Each host's pieces of one name, hosts in the order asked."""
+        for host in self.asked:
+            for part in self.parts(host):
+                if part.name == name:
+                    yield host, part
+
+
+def split_parts(raw: bytes, boundary: str) -> Iterator[Part]:
+    """Take a node's output apart at the boundary lines `\\n<boundary>\\t<name>[\\t<key>=<value>]*\\n`.
+
+    What stands before the first of them (banners, the noise of shell start-up files) belongs to no part. Values are
+    percent-encoded. The last part is named `end`; an answer without it was cut short.
+    """
+    if not boundary:
+        return
+    marker = b"\n" + boundary.encode() + b"\t"
+    for chunk in (b"\n" + raw).split(marker)[1:]:
+        header, _, data = chunk.partition(b"\n")
+        name, *pairs = header.decode("utf-8", "replace").split("\t")
+        attributes = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+        yield Part(name, {key: unquote(value) for key, value in attributes.items()}, data)

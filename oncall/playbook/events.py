@@ -1,0 +1,71 @@
+"""What a walk tells its listeners, in order. The console, the triage report and `events.jsonl` hear the same."""
+
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from oncall.bundle.evidence import Outcome
+from oncall.readings.finding import Finding
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    at: datetime
+
+
+class ProbeStarted(_Event, frozen=True, kw_only=True, tag="probe-started"):
+    """A probe was put to these hosts."""
+
+    probe: str
+    asked: tuple[str, ...]
+
+
+class NodeAnswered(_Event, frozen=True, kw_only=True, tag="node-answered"):
+    """One node's answer to a probe is in the bundle. `took_s` in seconds."""
+
+    probe: str
+    host: str
+    outcome: Outcome
+    reason: str | None
+    took_s: float
+
+
+class ProbeFinished(_Event, frozen=True, kw_only=True, tag="probe-finished"):
+    """All answers that will come are there."""
+
+    probe: str
+    answered: int
+    asked: int
+
+
+class Waiting(_Event, frozen=True, kw_only=True, tag="waiting"):
+    """Something that takes its time; `left_s` is at most how long, in seconds."""
+
+    what: str
+    left_s: float
+
+
+class StepStarted(_Event, frozen=True, kw_only=True, tag="step-started"):
+    """The walk has come to this step."""
+
+    step: str
+    ask: str
+
+
+class StepJudged(_Event, frozen=True, kw_only=True, tag="step-judged"):
+    """The step's verdict, why, the findings by number, and where the walk goes on."""
+
+    step: str
+    verdict: str
+    reason: str
+    findings: tuple[Finding, ...]
+    leads_to: str
+
+
+class Concluded(_Event, frozen=True, kw_only=True, tag="concluded"):
+    """The walk has come to a conclusion of the playbook."""
+
+    conclusion: str
+
+
+WalkEvent: TypeAlias = ProbeStarted | NodeAnswered | ProbeFinished | Waiting | StepStarted | StepJudged | Concluded

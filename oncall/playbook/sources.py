@@ -1,0 +1,166 @@
+"""Where a walk's evidence comes from: the nodes, or a bundle that was recorded."""
+
+import asyncio
+import secrets
+import shutil
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from oncall.bundle.evidence import Evidence, NodeAnswer
+from oncall.bundle.store import Bundle, ProbeFolder
+from oncall.playbook.engine import Listener
+from oncall.playbook.events import NodeAnswered, ProbeFinished, ProbeStarted, Waiting
+from oncall.probes.catalogue import CHEAP, PROBES
+from oncall.probes.probe import Probe
+from oncall.reach.fanout import ask_all
+from oncall.reach.protocol import Reach
+from oncall.readings.case import Case
+from oncall.readings.dump_list import dump_list
+from oncall.readings.process_table import process_table
+
+_POLL_S = 2.0
+_FETCH_RESERVE_S = 15.0
+"""Of the triage's time, what waiting for dumps leaves for fetching and reading them."""
+
+
+class RecordedSource:
+    """Evidence of a bundle, as it was recorded."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._read: dict[str, Evidence | None] = {}
+
+    async def evidence(self, probe: str, case: Case) -> Evidence | None:
+        """The newest turn of the probe, or None where it was never put."""
+        if probe not in self._read:
+            self._read[probe] = self._bundle.evidence(probe)
+        return self._read[probe]
+
+
+class LiveSource:
+    """Evidence straight from the nodes, kept in the bundle as it arrives.
+
+    The cheap probes start together when this is made; the others when they are asked for. `deadline` is when the
+    whole triage has to have its answer, on the clock of `time.monotonic`.
+    """
+
+    def __init__(self, bundle: Bundle, reach: Reach, hosts: tuple[str, ...], listen: Listener, deadline: float) -> None:
+        self._bundle = bundle
+        self._reach = reach
+        self._hosts = hosts
+        self._listen = listen
+        self._deadline = deadline
+        self._folders: dict[str, ProbeFolder] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, case: Case) -> None:
+        """Put the cheap probes to all nodes."""
+        for name in CHEAP:
+            self._task(name, case)
+
+    async def evidence(self, probe: str, case: Case) -> Evidence | None:
+        """What the probe brought by the deadline; nodes that have not answered by then count as missing."""
+        task = self._task(probe, case)
+        left = max(0.0, self._deadline - time.monotonic())
+        done, _ = await asyncio.wait({task}, timeout=left)
+        if done:
+            task.result()
+        folder = self._folders.get(probe)
+        return folder.evidence() if folder is not None else None
+
+    async def close(self) -> None:
+        """End what is still being asked; what it brought so far is kept."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _task(self, probe: str, case: Case) -> "asyncio.Task[None]":
+        if probe not in self._tasks:
+            work = self._fetch_dumps(case) if probe == "flight_recorder" else self._put(PROBES[probe], case)
+            self._tasks[probe] = asyncio.create_task(work, name=f"probe {probe}")
+        return self._tasks[probe]
+
+    async def _put(self, probe: Probe, case: Case) -> None:
+        folder = await self._ask(probe, case, self._hosts)
+        if probe.name == "stacks":
+            await self._bring_py_spy(probe, case, folder)
+
+    async def _ask(
+        self,
+        probe: Probe,
+        case: Case,
+        hosts: Iterable[str],
+        *,
+        keep_as: str | None = None,
+        folder: ProbeFolder | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> ProbeFolder:
+        boundary = f"oncall-{secrets.token_hex(8)}"
+        scripts = {host: probe.build(case.run, case.ranks, host, boundary, extra) for host in hosts}
+        if folder is None:
+            folder = self._bundle.probe_folder(keep_as or probe.name, scripts)
+        self._folders[folder.probe] = folder
+        self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe.name, asked=tuple(scripts)))
+        seconds = probe.deadline_s or case.run.reach.command_timeout_s
+        evidence = await ask_all(
+            self._reach,
+            folder,
+            scripts,
+            boundary=boundary,
+            deadline_s=seconds,
+            on_answer=lambda answer: self._tell(probe.name, answer),
+        )
+        answered = len(evidence.coverage.answered)
+        self._listen(
+            ProbeFinished(at=datetime.now(UTC), probe=probe.name, answered=answered, asked=len(evidence.asked))
+        )
+        return folder
+
+    def _tell(self, probe: str, answer: NodeAnswer) -> None:
+        self._listen(
+            NodeAnswered(
+                at=datetime.now(UTC),
+                probe=probe,
+                host=answer.host,
+                outcome=answer.outcome,
+                reason=answer.reason,
+                took_s=answer.took_s,
+            )
+        )
+
+    async def _bring_py_spy(self, probe: Probe, case: Case, folder: ProbeFolder) -> None:
+        """Ask again where there is no py-spy, with this machine's own sent along."""
+        lacking = [host for host, _ in folder.evidence().all_parts("no-py-spy")]
+        own = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
+        if lacking and own:
+            packed = b64encode(await asyncio.to_thread(Path(own).read_bytes)).decode()
+            await self._ask(probe, case, lacking, folder=folder, extra={"PY_SPY_BASE64": packed})
+
+    async def _fetch_dumps(self, case: Case) -> None:
+        await self._wait_for_dumps(case)
+        await self._ask(PROBES["flight_recorder"], case, self._hosts)
+
+    async def _wait_for_dumps(self, case: Case) -> None:
+        """Dumps follow a time-out within 60 to 75 s: give those that are still to come their time."""
+        until = min(time.monotonic() + case.run.thresholds.dump_wait_s, self._deadline - _FETCH_RESERVE_S)
+        listed = case.view("dumps", dump_list)
+        while listed is not None and (left := until - time.monotonic()) > 0:
+            still = _expected(case) - len(listed.files)
+            youngest = min((file.age_s for file in listed.files if file.age_s is not None), default=0.0)
+            if still <= 0 or youngest > case.run.thresholds.dump_wait_s:
+                return
+            what = f"{len(listed.files)} dumps written, {still} to come"
+            self._listen(Waiting(at=datetime.now(UTC), what=what, left_s=round(left, 1)))
+            await asyncio.sleep(min(_POLL_S, left))
+            folder = await self._ask(PROBES["dumps"], case, self._hosts, keep_as="dumps_again")
+            listed = dump_list(folder.evidence())
+
+
+def _expected(case: Case) -> int:
+    """How many dumps are to be expected: one of each process that runs."""
+    table = case.view("processes", process_table)
+    return sum(1 for process in table.by_rank().values() if not process.stopped) if table else 0

@@ -1,0 +1,104 @@
+"""All probes of the nodes, by name."""
+
+from collections.abc import Mapping
+
+from oncall.probes.probe import Probe
+from oncall.run.model import Run
+from oncall.run.ranks import RankMap
+
+_LOG_TAIL = 65_536
+_LOG_SEARCH = 16 * 1024 * 1024
+_MOST_LOG_FILES = 80
+_KERNEL_TAIL = 524_288
+
+
+def _none(_run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    return {}
+
+
+def _logs(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    return {
+        "LOGS": run.paths.logs or "",
+        "CHECKPOINTS": run.paths.checkpoints or "",
+        "TAIL_BYTES": str(_LOG_TAIL),
+        "SEARCH_BYTES": str(_LOG_SEARCH),
+        "MOST_FILES": str(_MOST_LOG_FILES),
+    }
+
+
+def _kernel(_run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    return {"TAIL_BYTES": str(_KERNEL_TAIL)}
+
+
+def _stacks(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    return {"PY_SPY": run.processes.py_spy or "", "PY_SPY_BASE64": "", "NATIVE": ""}
+
+
+def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
+    own = ranks.on(host)
+    return {"PREFIX": run.paths.dumps or "", "RANKS": f" {' '.join(map(str, own))} " if own else "", "FETCH": "0"}
+
+
+def _fetch(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
+    return {**_dumps(run, ranks, host), "FETCH": "1"}
+
+
+_ALL = (
+    Probe(
+        name="processes",
+        asks="Which training processes are there, and in what state?",
+        script="processes.sh",
+        variables=_none,
+        by_hand="ps -eo pid,ppid,stat,wchan:20,etimes,rss,args | grep -E 'RANK|python'",
+    ),
+    Probe(
+        name="logs",
+        asks="What did the training processes write last?",
+        script="logs.sh",
+        variables=_logs,
+        by_hand="tail -n 50 {logs}/*/attempt_*/*/stderr.log",
+    ),
+    Probe(
+        name="stacks",
+        asks="Where does each training process stand?",
+        script="stacks.sh",
+        variables=_stacks,
+        by_hand="for p in $(pgrep -f python); do py-spy dump --pid $p; done",
+    ),
+    Probe(
+        name="kernel",
+        asks="What did the kernel report?",
+        script="kernel.sh",
+        variables=_kernel,
+        by_hand="dmesg -T | grep -iE 'xid|oom|mlx5|hung|aer|not responding'",
+    ),
+    Probe(
+        name="gpus",
+        asks="Which GPU is which?",
+        script="gpus.sh",
+        variables=_none,
+        by_hand="nvidia-smi -L",
+        deadline_s=12.0,
+    ),
+    Probe(
+        name="dumps",
+        asks="Which Flight Recorder dumps are there?",
+        script="flight_recorder.sh",
+        variables=_dumps,
+        by_hand="ls -l --full-time {dumps}*",
+    ),
+    Probe(
+        name="flight_recorder",
+        asks="What do the Flight Recorder dumps hold?",
+        script="flight_recorder.sh",
+        variables=_fetch,
+        by_hand="oncall fr {dumps}*",
+        deadline_s=60.0,
+    ),
+)
+
+PROBES: Mapping[str, Probe] = {probe.name: probe for probe in _ALL}
+"""Name → probe of the nodes."""
+
+CHEAP = ("processes", "logs", "stacks", "kernel", "gpus", "dumps")
+"""Those that are safe and cheap, and start together when a walk starts."""

@@ -1,0 +1,43 @@
+# Flight Recorder dumps of this node: which files there are, and, where FETCH says so, the files themselves.
+# RANKS: the ranks of this node, " 4 5 6 7 "; empty where they are not known.
+if [ -z "$PREFIX" ]; then
+    first=$(training_processes | head -n 1 | cut -d ' ' -f 1)
+    for name in TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE; do
+        [ -n "$first" ] && [ -z "$PREFIX" ] && PREFIX=$(variable "$first" "$name")
+    done
+    # PyTorch's own default (torch/csrc/distributed/c10d/FlightRecorder.cpp, 2.13).
+    PREFIX=${PREFIX:-${XDG_CACHE_HOME:-$HOME/.cache}/torch/comm_lib_trace_rank_}
+fi
+folder=$(dirname "$PREFIX")
+name=$(basename "$PREFIX")
+case $PREFIX in */) folder=$PREFIX; name= ;; esac
+if [ ! -d "$folder" ]; then
+    part no-folder "path=$folder"
+    part end
+    exit 0
+fi
+mine() {
+    [ -z "$RANKS" ] && return 0
+    number=$(basename "$1" | sed -n 's/.*[^0-9]\([0-9][0-9]*\)[^0-9]*$/\1/p; s/^\([0-9][0-9]*\)$/\1/p' | head -n 1)
+    [ -z "$number" ] && return 0
+    case "$RANKS" in *" $number "*) return 0 ;; *) return 1 ;; esac
+}
+pack=cat
+encoding=none
+if command -v gzip >/dev/null 2>&1; then
+    pack='gzip -1 -c'
+    encoding=gzip
+fi
+limit 10 find "$folder" -maxdepth 2 -type f -name "$name*" ! -name '*.pipe' | sort | while read -r file; do
+    mine "$file" || continue
+    set -- $(stat -c '%s %Y' "$file")
+    if [ "$FETCH" = 1 ]; then
+        part dump "path=$file" "size=$1" "mtime=$2" "encoding=$encoding"
+        $SUDO $pack "$file"
+    else
+        part listed "path=$file" "size=$1" "mtime=$2"
+    fi
+done
+part pipes
+limit 5 find "$folder" -maxdepth 2 -type p
+part end

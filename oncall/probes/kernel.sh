@@ -1,0 +1,19 @@
+# The newest part of the kernel log: the ring buffer, else the journal.
+temporary=$(mktemp -d) || exit 1
+trap 'rm -rf "$temporary"' EXIT
+if limit 5 dmesg >"$temporary/ring" 2>"$temporary/error"; then
+    part kernel form=dmesg
+    tail -c "$TAIL_BYTES" "$temporary/ring"
+elif [ -n "$SUDO" ] && limit 5 $SUDO dmesg >"$temporary/ring" 2>"$temporary/error"; then
+    part kernel form=dmesg
+    tail -c "$TAIL_BYTES" "$temporary/ring"
+elif command -v journalctl >/dev/null 2>&1 &&
+    limit 8 $SUDO journalctl -k --no-pager -o short-iso-precise --utc --since -1day >"$temporary/ring" 2>>"$temporary/error" &&
+    grep -q kernel: "$temporary/ring"; then
+    part kernel form=journal
+    tail -c "$TAIL_BYTES" "$temporary/ring"
+else
+    part refused
+    cat "$temporary/error"
+fi
+part end

@@ -1,0 +1,63 @@
+# The Python stack of every training process at once. A process that is stopped is read without touching it.
+temporary=$(mktemp -d) || exit 1
+trap 'rm -rf "$temporary"' EXIT
+
+UPLOADED=
+if [ -n "$PY_SPY_BASE64" ]; then
+    UPLOADED=$temporary/py-spy
+    printf '%s' "$PY_SPY_BASE64" | base64 -d >"$UPLOADED" && chmod 700 "$UPLOADED"
+fi
+
+find_py_spy() {
+    for candidate in "$PY_SPY" "$(command -v py-spy)" "$UPLOADED"; do
+        [ -n "$candidate" ] && [ -x "$candidate" ] && echo "$candidate" && return
+    done
+    training_processes | while read -r pid rank; do
+        candidate=$(dirname "$(readlink "/proc/$pid/exe" 2>/dev/null)")/py-spy
+        [ -x "$candidate" ] && echo "$candidate" && break
+    done
+}
+
+state_of() {
+    sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 1
+}
+
+# dump PID OUTPUT: one process; with sudo where the system refuses without.
+dump() {
+    before=$(state_of "$1")
+    way=
+    [ "$before" = T ] && way=--nonblocking
+    limit 12 "$spy" dump --json $NATIVE $way --pid "$1" >"$2" 2>"$2.error"
+    code=$?
+    if [ $code != 0 ] && [ -n "$SUDO" ]; then
+        limit 12 $SUDO "$spy" dump --json $NATIVE $way --pid "$1" >"$2" 2>"$2.error"
+        code=$?
+    fi
+    echo $code >"$2.code"
+    # If py-spy itself was ended half-way, the process may be left stopped: set it going again.
+    if [ "$before" != T ] && [ "$(state_of "$1")" = T ]; then
+        sleep 0.2
+        [ "$(state_of "$1")" = T ] && $SUDO kill -CONT "$1" && echo resumed >"$2.resumed"
+    fi
+}
+
+spy=$(find_py_spy | head -n 1)
+if [ -z "$spy" ]; then
+    part no-py-spy "machine=$(uname -m)"
+    training_processes
+    part end
+    exit 0
+fi
+training_processes >"$temporary/training"
+while read -r pid rank; do
+    dump "$pid" "$temporary/$rank.$pid" &
+done <"$temporary/training"
+wait
+while read -r pid rank; do
+    output=$temporary/$rank.$pid
+    part stack "pid=$pid" "rank=$rank" "exit=$(cat "$output.code")" "resumed=$(cat "$output.resumed" 2>/dev/null)"
+    mask <"$output"
+    part stack-error "pid=$pid" "rank=$rank"
+    head -c 2000 "$output.error"
+done <"$temporary/training"
+part end

@@ -1,0 +1,56 @@
+"""Runs scripts on this machine, for a job of one node."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from oncall.bundle.evidence import Outcome
+from oncall.reach.protocol import Ended, Stderr, drain
+
+
+class LocalReach:
+    """`Reach` on this machine. Every host name means here."""
+
+    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], deadline_s: float) -> Ended:
+        """As `Reach.run`; the script's whole process group is killed at the deadline."""
+        started, clock = datetime.now(UTC), time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-s",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        stderr = Stderr()
+        try:
+            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
+                tasks.create_task(_feed(process, script))
+                tasks.create_task(drain(process.stdout, sink))
+                tasks.create_task(drain(process.stderr, stderr.keep))
+                await process.wait()
+        except TimeoutError:
+            reason = f"no end within {deadline_s:g} s"
+            return Ended(Outcome.PARTIAL, started, time.monotonic() - clock, reason, None, stderr.text)
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        return Ended(Outcome.OK, started, time.monotonic() - clock, None, process.returncode, stderr.text)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+async def _feed(process: asyncio.subprocess.Process, script: bytes) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(script)
+        await process.stdin.drain()
+        process.stdin.close()
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the script ended before it was read to its end; its exit code tells

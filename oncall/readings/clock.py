@@ -1,0 +1,37 @@
+"""A node's own clock, so that ages of files and of kernel lines need no agreement between machines."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+from oncall.bundle.evidence import Evidence
+from oncall.formats.kernel_time import NodeClock
+
+
+def node_clock(evidence: Evidence, host: str) -> NodeClock | None:
+    """The clock from the `clock` part of a node's answer: epoch seconds, `±hhmm`, /proc/uptime; None where absent.
+
+    How far it may be off is its distance from this machine's clock when the node was asked, connecting included.
+    """
+    answer = evidence.answers.get(host)
+    for part in evidence.parts(host):
+        words = part.text.split()
+        if part.name != "clock" or len(words) < 3 or answer is None:
+            continue
+        try:
+            now = datetime.fromtimestamp(float(words[0]), UTC)
+            zone = _zone(words[1])
+            return NodeClock(now, abs((now - answer.started).total_seconds()), float(words[2]), zone)
+        except (ValueError, OverflowError):
+            return None
+    return None
+
+
+def age_s(clock: NodeClock | None, epoch: str | None) -> float | None:
+    """Seconds between a time stamp of this node, in whole seconds since the epoch, and when the node was asked."""
+    if clock is None or epoch is None or not epoch.isdigit():
+        return None
+    return clock.now.timestamp() - float(epoch)
+
+
+def _zone(offset: str) -> timezone:
+    sign = -1 if offset.startswith("-") else 1
+    return timezone(sign * timedelta(hours=int(offset[1:3]), minutes=int(offset[3:5])))

@@ -1,0 +1,118 @@
+"""Which rank holds up the collective that the others wait in, by the Flight Recorder dumps of all ranks?"""
+
+from collections.abc import Mapping
+
+from oncall.bundle.evidence import Evidence
+from oncall.flight_recorder import analyse, load_blobs
+from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin
+from oncall.readings.case import Case
+from oncall.readings.dump_list import dump_blobs, dump_list
+from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.run.nodes import fold_ranks
+
+_VERDICTS: Mapping[Kind, str] = {
+    Kind.MISSING_COLLECTIVE: "absent",
+    Kind.EXTRA_COLLECTIVE: "absent",
+    Kind.UNEVEN_ITERATIONS: "absent",
+    Kind.EARLY_EXIT: "absent",
+    Kind.STUCK_BEFORE_COLLECTIVE: "absent",
+    Kind.IN_LAUNCH: "absent",
+    Kind.SIZE_MISMATCH: "mismatch",
+    Kind.DTYPE_MISMATCH: "mismatch",
+    Kind.TYPE_MISMATCH: "mismatch",
+    Kind.SPLIT_MISMATCH: "mismatch",
+    Kind.P2P_MISMATCH: "mismatch",
+    Kind.CYCLE: "order",
+    Kind.PROCESS_LOST: "no-dump",
+    Kind.GPU_STALLED: "gpu",
+    Kind.TRANSPORT_STALL: "all-joined",
+}
+
+
+def loaded_dumps(evidence: Evidence) -> DumpSet:
+    """The dumps that the `flight_recorder` probe fetched."""
+    return load_blobs(dump_blobs(evidence))
+
+
+def collective(case: Case) -> Judgement:
+    """What the dumps say.
+
+    `absent`: a rank has not issued what the others wait for. `mismatch`: it issued another thing there. `order`:
+    groups used in opposite orders. `gpu`: it issued the same and its GPU lags. `all-joined`: everyone issued it and
+    nobody finishes. `no-dump`: only a rank without a dump can explain it. `no-fault`: nothing hangs in the dumps.
+    """
+    dumps = case.view("flight_recorder", loaded_dumps)
+    if dumps is None or not dumps.dumps:
+        return unknown(_why_none(case, dumps))
+    analysis = analyse(dumps, world_size=case.ranks.world_size)
+    unseen = _unseen(case, analysis)
+    origins = [origin for origin in analysis.origins if not _only_unseen(origin, unseen)]
+    findings = tuple(_finding(case, origin, unseen) for origin in origins)
+    completeness = f"{analysis.coverage.dumps} of {analysis.coverage.world} dumps"
+    if findings:
+        reason = "; ".join(finding.text for finding in findings[:3])
+        return Judgement(verdict=_VERDICTS[origins[0].kind], reason=f"{reason} ({completeness})", findings=findings)
+    if analysis.undecided or analysis.origins:
+        return unknown(f"{_undecided(analysis, unseen)} ({completeness})")
+    if analysis.motion:
+        return Judgement(verdict="no-fault", reason=f"{analysis.motion} ({completeness})")
+    return Judgement(verdict="no-fault", reason=f"no rank waits in the {completeness}")
+
+
+def _why_none(case: Case, dumps: DumpSet | None) -> str:
+    if dumps is not None and dumps.refused:
+        first = dumps.refused[0]
+        return f"none of {len(dumps.refused)} dumps can be read; {first.source}: {first.reason}"
+    listed = case.view("flight_recorder", dump_list)
+    if listed is not None and listed.missing_folders:
+        host, folder = next(iter(listed.missing_folders.items()))
+        return f"no dumps: {folder} is no folder on {host}"
+    coverage = case.coverage("flight_recorder")
+    return f"no Flight Recorder dump was found; {coverage.describe()}" if coverage.asked else "no dump was fetched"
+
+
+def _unseen(case: Case, analysis: Analysis) -> frozenset[int]:
+    """Ranks without a dump because their node did not answer: nothing may be concluded from that."""
+    absent = {each.rank for each in analysis.coverage.absent}
+    return frozenset(absent.intersection(case.unseen_ranks("flight_recorder")))
+
+
+def _only_unseen(origin: Origin, unseen: frozenset[int]) -> bool:
+    accused = set(origin.ranks or origin.among)
+    return origin.kind is Kind.PROCESS_LOST and accused <= unseen
+
+
+def _undecided(analysis: Analysis, unseen: frozenset[int]) -> str:
+    if unseen:
+        return f"the dumps of ranks {fold_ranks(unseen)}, whose nodes did not answer, would decide"
+    return "; ".join(f"{each.reason} (deciding: ranks {fold_ranks(each.deciding)})" for each in analysis.undecided)
+
+
+def _finding(case: Case, origin: Origin, unseen: frozenset[int]) -> Finding:
+    frame = origin.frame
+    shown = f"{frame.name} ({frame.file}:{frame.line})" if frame else None
+    return Finding(
+        kind=str(origin.kind),
+        text=f"{case.name_ranks(origin.ranks)}: {origin.says}" if origin.ranks else origin.says,
+        role=Role.ORIGIN,
+        grade=_grade(origin, unseen),
+        ranks=origin.ranks,
+        hosts=case.ranks.hosts_of(origin.ranks),
+        frame=shown,
+        group=(origin.group.desc or origin.group.name) if origin.group else None,
+        sequence=origin.seq,
+        operation=origin.op,
+        explains=origin.explains.ranks,
+        chain=tuple(f"rank {h.rank} waits in {h.op} {h.seq}: {h.why}" for h in origin.chain),
+        next_check=origin.next_check or None,
+        cites=(Citation(probe="flight_recorder", text=origin.says),),
+    )
+
+
+def _grade(origin: Origin, unseen: frozenset[int]) -> Grade:
+    """Members that were not seen may hold the other half of what a majority decided."""
+    members = set(origin.group.ranks) if origin.group else set()
+    voted = _VERDICTS[origin.kind] == "mismatch" or origin.kind in {Kind.EXTRA_COLLECTIVE, Kind.MISSING_COLLECTIVE}
+    if voted and len(members & unseen) * 2 >= len(members):
+        return Grade.UNDECIDED
+    return Grade.LIKELY if unseen and origin.grade is Grade.SURE else origin.grade

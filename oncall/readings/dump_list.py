@@ -1,0 +1,64 @@
+"""The Flight Recorder dumps that lie on the nodes, and the dumps themselves once they were fetched."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from oncall.bundle.evidence import Evidence
+from oncall.readings.clock import age_s, node_clock
+
+_MOST_BYTES = 512 * 1024 * 1024
+"""A dump that unpacks to more is no Flight Recorder dump: 20,000 entries take 3 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFile:
+    """One dump on one node. `size` in bytes, `age_s` by the node's clock."""
+
+    host: str
+    path: str
+    size: int
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DumpList:
+    """All dumps seen; `missing_folders` maps a host to the folder that it lacks."""
+
+    files: tuple[DumpFile, ...]
+    missing_folders: dict[str, str]
+
+    def on(self, host: str) -> tuple[DumpFile, ...]:
+        """The dumps of one node."""
+        return tuple(file for file in self.files if file.host == host)
+
+
+def dump_list(evidence: Evidence) -> DumpList:
+    """Read the answers of the `dumps` or `flight_recorder` probe."""
+    files = []
+    missing = {}
+    for host in evidence.asked:
+        clock = node_clock(evidence, host)
+        for part in evidence.parts(host):
+            if part.name in {"listed", "dump"}:
+                size = part.attributes.get("size", "")
+                age = age_s(clock, part.attributes.get("mtime"))
+                files.append(DumpFile(host, part.attributes["path"], int(size) if size.isdigit() else 0, age))
+            elif part.name == "no-folder":
+                missing[host] = part.attributes.get("path", "")
+    return DumpList(tuple(files), missing)
+
+
+def dump_blobs(evidence: Evidence) -> Iterator[tuple[str, bytes]]:
+    """Each fetched dump as (`host/path`, bytes), one at a time; a damaged transfer gives what came of it."""
+    for host, part in evidence.all_parts("dump"):
+        packed = part.attributes.get("encoding") == "gzip"
+        yield f"{host}{part.attributes['path']}", _unpack(part.data) if packed else part.data
+
+
+def _unpack(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        return unpacker.decompress(data, _MOST_BYTES)
+    except zlib.error:
+        return b""

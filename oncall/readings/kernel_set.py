@@ -1,0 +1,73 @@
+"""What the kernels of all nodes report, with times in UTC and GPUs named by rank where that is known."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from oncall.bundle.evidence import Evidence
+from oncall.formats.event import Event
+from oncall.formats.kernel import read_kernel
+from oncall.formats.kernel_summary import should_page
+from oncall.formats.kernel_time import EventTime, event_time
+from oncall.readings.clock import node_clock
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEvent:
+    """One event of a node's kernel log.
+
+    `at` is UTC, within `uncertainty_s` either way; None where the line holds no time. `pages` is whether it should
+    wake somebody when it hits a running job, None where no table tells. `line` is the first line as logged.
+    """
+
+    host: str
+    event: Event
+    at: datetime | None
+    uncertainty_s: float | None
+    pages: bool | None
+    line: str
+
+    @property
+    def pci_address(self) -> str | None:
+        """The GPU's address as `dddd:bb:dd`, None where the event is about no GPU."""
+        return self.event.text("pci")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSet:
+    """All events in the order of each node's log; `refused` tells why a node's log could not be read."""
+
+    events: tuple[KernelEvent, ...]
+    read: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+def kernel_set(evidence: Evidence) -> KernelSet:
+    """Read the answers of the `kernel` probe."""
+    events: list[KernelEvent] = []
+    read = []
+    refused = {}
+    for host in evidence.asked:
+        for part in evidence.parts(host):
+            if part.name == "kernel":
+                read.append(host)
+                events += _events(evidence, host, part.data)
+            elif part.name == "refused":
+                refused[host] = part.text.strip().splitlines()[0] if part.text.strip() else "no reason given"
+    return KernelSet(tuple(events), tuple(read), refused)
+
+
+def _events(evidence: Evidence, host: str, data: bytes) -> Iterator[KernelEvent]:
+    clock = node_clock(evidence, host)
+    lines = data.split(b"\n")
+    for event in read_kernel(data, "kernel log").events:
+        told = event_time(event, clock)
+        placed = told if isinstance(told, EventTime) else None
+        yield KernelEvent(
+            host=host,
+            event=event,
+            at=placed.at if placed else None,
+            uncertainty_s=placed.uncertainty_s if placed else None,
+            pages=should_page(event),
+            line=lines[event.first_line - 1].decode("utf-8", "replace"),
+        )

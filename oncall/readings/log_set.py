@@ -1,0 +1,126 @@
+"""What the training processes wrote last, on all nodes, as the `logs` probe brought it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from oncall.bundle.evidence import Evidence, Part
+from oncall.formats.event import Event
+from oncall.formats.kernel_time import NodeClock
+from oncall.formats.torchrun import read_torchrun
+from oncall.readings.clock import age_s, node_clock
+
+_ATTEMPT = re.compile(r"attempt_(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """The end of one log.
+
+    `rank` is known where a living process writes to the file, else None; `attempt` and `local_rank` come from the
+    folders that torchrun makes.
+    `age_s` is the time since the last write, by the node's clock. `last_step` is a step line seen at the first look,
+    `later_step` the same two seconds later. Line numbers of events count from where the tail begins.
+    """
+
+    host: str
+    path: str
+    rank: int | None
+    attempt: int | None
+    local_rank: int | None
+    age_s: float | None
+    events: tuple[Event, ...]
+    last_step: Event | None
+    later_step: Event | None
+    ends_with_step: bool
+    lines: tuple[str, ...]
+    clock: NodeClock | None
+
+    def line(self, event: Event) -> str:
+        """The words of an event's first line."""
+        return self.lines[event.first_line - 1] if 0 < event.first_line <= len(self.lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSet:
+    """All logs found. `attempt_ages_s` maps (host, attempt number) to the age of its folder in seconds."""
+
+    files: tuple[LogFile, ...]
+    attempt_ages_s: dict[tuple[str, int], float]
+    missing_folders: dict[str, str]
+
+    @property
+    def attempt(self) -> int | None:
+        """The newest attempt of the launcher, 0 being the first start; None where no folder tells."""
+        numbers = [number for _, number in self.attempt_ages_s]
+        numbers += [file.attempt for file in self.files if file.attempt is not None]
+        return max(numbers, default=None)
+
+    def current(self) -> tuple[LogFile, ...]:
+        """The files of the newest attempt, and those that belong to no attempt."""
+        newest = self.attempt
+        return tuple(file for file in self.files if file.attempt is None or file.attempt == newest)
+
+
+def log_set(evidence: Evidence) -> LogSet:
+    """Read the answers of the `logs` probe."""
+    files: list[LogFile] = []
+    ages: dict[tuple[str, int], float] = {}
+    missing: dict[str, str] = {}
+    for host in evidence.asked:
+        parts = evidence.parts(host)
+        clock = node_clock(evidence, host)
+        files += _files(host, parts, clock)
+        for part in parts:
+            if part.name == "attempts" and clock is not None:
+                ages.update(_attempt_ages(host, part.text, clock))
+            elif part.name == "no-folder":
+                missing[host] = part.attributes.get("path", "")
+    return LogSet(tuple(files), ages, missing)
+
+
+def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> Iterator[LogFile]:
+    earlier = {part.attributes["path"]: part.data for part in parts if part.name == "earlier"}
+    again = {part.attributes["path"]: part.data for part in parts if part.name == "again"}
+    for part in parts:
+        if part.name == "file":
+            path = part.attributes["path"]
+            yield _file(host, part, earlier.get(path, b""), again.get(path), clock)
+
+
+def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: NodeClock | None) -> LogFile:
+    path = part.attributes["path"]
+    told = part.attributes.get("rank", "")
+    rank = int(told) if told.isdigit() else None
+    data = earlier + part.data
+    events = read_torchrun(data, path, rank=rank).events
+    steps = [event for event in events if event.kind == "step"]
+    later = [e for e in read_torchrun(again, path, rank=rank).events if e.kind == "step"] if again else []
+    lines = tuple(data.decode("utf-8", "replace").split("\n"))
+    last_words = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
+    folder = PurePosixPath(path).parent
+    attempt = _ATTEMPT.search(str(folder.parent)) if folder.name.isdigit() else None
+    return LogFile(
+        host=host,
+        path=path,
+        rank=rank,
+        attempt=int(attempt[1]) if attempt else None,
+        local_rank=int(folder.name) if attempt else None,
+        age_s=age_s(clock, part.attributes.get("mtime")),
+        events=events,
+        last_step=steps[-1] if steps else None,
+        later_step=later[-1] if later else None,
+        ends_with_step=bool(steps) and steps[-1].last_line >= last_words,
+        lines=lines,
+        clock=clock,
+    )
+
+
+def _attempt_ages(host: str, text: str, clock: NodeClock) -> Iterator[tuple[tuple[str, int], float]]:
+    for line in text.splitlines():
+        mtime, _, path = line.partition(" ")
+        number = _ATTEMPT.search(path)
+        age = age_s(clock, mtime)
+        if number and age is not None:
+            yield (host, int(number[1])), age

@@ -1,0 +1,138 @@
+"""Which rank runs where, as the processes' own environments and the drivers' lists of GPUs tell."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from oncall.bundle.evidence import Evidence
+from oncall.formats.kernel_address import gpu_address
+from oncall.readings.case import Case
+from oncall.readings.process_table import ProcessTable, TrainingProcess, process_table
+from oncall.run.ranks import Place, RankMap, rank_map
+
+
+def discover_ranks(
+    table: ProcessTable, gpus: Mapping[str, Mapping[int, tuple[str, str]]], hosts: Iterable[str]
+) -> RankMap:
+    """The rank map that the processes' own environments tell.
+
+    Args:
+        table: the processes seen.
+        gpus: host → GPU index → (UUID, PCI address), from `gpu_inventory`.
+        hosts: all nodes of the run; a rank that nobody saw is placed on a host only where no other is possible.
+    """
+    seen = table.by_rank()
+    sizes = {size for process in seen.values() if (size := _world_size(process))}
+    world_size = sizes.pop() if len(sizes) == 1 else None
+    places = {rank: _place(process, gpus.get(process.host, {})) for rank, process in seen.items()}
+    places.update(_infer(seen, places, world_size, tuple(hosts)))
+    return rank_map(places.values(), world_size=world_size, source="the processes on the nodes")
+
+
+def _world_size(process: TrainingProcess) -> int | None:
+    return process.number("WORLD_SIZE") or process.number("SLURM_NTASKS")
+
+
+def _place(process: TrainingProcess, gpus: Mapping[int, tuple[str, str]]) -> Place:
+    local_rank = process.number("LOCAL_RANK")
+    if local_rank is None:
+        local_rank = process.number("SLURM_LOCALID")
+    visible = [word for word in process.variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.isdigit()]
+    index = local_rank
+    if visible and local_rank is not None:
+        index = int(visible[local_rank]) if local_rank < len(visible) else int(visible[0])
+    known = gpus.get(index) if index is not None else None
+    return Place(
+        rank=process.rank,
+        host=process.host,
+        local_rank=local_rank,
+        gpu_index=index if known else None,
+        gpu_uuid=known[0] if known else None,
+        pci_address=known[1] if known else None,
+    )
+
+
+def _infer(
+    seen: Mapping[int, TrainingProcess], places: Mapping[int, Place], world_size: int | None, hosts: tuple[str, ...]
+) -> dict[int, Place]:
+    """Places of ranks that nobody saw: launchers number the ranks of a node in one run (LOCAL_WORLD_SIZE)."""
+    if world_size is None:
+        return {}
+    inferred: dict[int, Place] = {}
+    widths = {width for process in seen.values() if (width := process.number("LOCAL_WORLD_SIZE"))}
+    if len(widths) != 1:
+        return {}
+    width = widths.pop()
+    first_of = {}
+    for process in seen.values():
+        local = places[process.rank].local_rank
+        if local is not None:
+            first_of[process.host] = process.rank - local
+    silent = [host for host in hosts if host not in first_of]
+    free = [first for first in range(0, world_size, width) if first not in first_of.values()]
+    if len(silent) == 1 and len(free) == 1:
+        first_of[silent[0]] = free[0]
+    for host, first in first_of.items():
+        for local in range(width):
+            if first + local not in places:
+                inferred[first + local] = Place(rank=first + local, host=host, local_rank=local)
+    return inferred
+
+
+def gpu_inventory(evidence: Evidence) -> dict[str, dict[int, tuple[str, str]]]:
+    """Host → GPU index → (UUID, PCI address as `dddd:bb:dd`), from the `gpus` probe.
+
+    The driver's files name no index; nvidia-smi and CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID` number GPUs by address.
+    """
+    inventory: dict[str, dict[int, tuple[str, str]]] = {}
+    for host, part in evidence.all_parts("gpus"):
+        form = part.attributes.get("form")
+        inventory[host] = _driver_files(part.text) if form == "proc" else _nvidia_smi(part.text)
+    return inventory
+
+
+def _nvidia_smi(text: str) -> dict[int, tuple[str, str]]:
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == 3 and cells[0].isdigit() and (address := gpu_address(cells[2])):
+            found[int(cells[0])] = (cells[1], address)
+    return found
+
+
+def _driver_files(text: str) -> dict[int, tuple[str, str]]:
+    uuids = re.findall(r"^GPU UUID:\s*(\S+)", text, re.MULTILINE)
+    places = re.findall(r"^Bus Location:\s*(\S+)", text, re.MULTILINE)
+    pairs = sorted(
+        (address, uuid) for uuid, place in zip(uuids, places, strict=False) if (address := gpu_address(place))
+    )
+    return {index: (uuid, address) for index, (address, uuid) in enumerate(pairs)}
+
+
+def settle_ranks(case: Case) -> RankMap:
+    """The best rank map there is: the run's own file, with GPUs filled in, else what the nodes tell."""
+    inventory = case.view("gpus", gpu_inventory) or {}
+    if case.given_ranks is not None:
+        places = [_with_gpu(place, inventory) for place in case.given_ranks.places.values()]
+        return rank_map(places, world_size=case.given_ranks.world_size, source=case.given_ranks.source)
+    table = case.view("processes", process_table)
+    if table is None:
+        return case.ranks
+    evidence = case.evidence("processes")
+    found = discover_ranks(table, inventory, evidence.asked if evidence else ())
+    size = case.run.ranks.world_size or found.world_size
+    return rank_map(found.places.values(), world_size=size, source=found.source)
+
+
+def _with_gpu(place: Place, inventory: Mapping[str, Mapping[int, tuple[str, str]]]) -> Place:
+    index = place.gpu_index if place.gpu_index is not None else place.local_rank
+    known = inventory.get(place.host, {}).get(index) if index is not None else None
+    if known is None:
+        return place
+    return msgspec.structs.replace(
+        place,
+        gpu_index=index,
+        gpu_uuid=place.gpu_uuid or known[0],
+        pci_address=place.pci_address or known[1],
+    )

@@ -1,0 +1,135 @@
+"""The training processes of all nodes, as the `processes` probe saw them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from oncall.bundle.evidence import Evidence, Part
+
+_CLOCK_TICKS_PER_S = 100
+"""USER_HZ, the unit of the times in /proc/PID/stat; 100 on every Linux that runs GPUs (proc(5))."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProcess:
+    """One training process.
+
+    `state` and `state_again` are the letters of /proc/PID/stat, half a second apart; `state_again` is None where the
+    process was gone by then. `age_s` is None where the node's clock is not known. `rss_kb` in KiB.
+    """
+
+    host: str
+    pid: int
+    rank: int
+    state: str | None
+    state_again: str | None
+    age_s: float | None
+    rss_kb: int | None
+    waits_in: str | None
+    command: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, name: str) -> int | None:
+        """A variable of its environment as a whole number, or None."""
+        value = self.variables.get(name, "")
+        return int(value) if value.isdigit() else None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped (by a signal or a tracer) at both looks."""
+        return self.state in {"T", "t"} and self.state_again in {"T", "t"}
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it waited uninterruptibly in the kernel at both looks."""
+        return self.state == "D" and self.state_again == "D"
+
+    @property
+    def gone(self) -> bool:
+        """Whether it had ended at the second look: a zombie, or no process any more."""
+        return self.state_again in {None, "Z", "X"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTable:
+    """All training processes seen; `agents` counts the launcher processes on each host that answered."""
+
+    processes: tuple[TrainingProcess, ...]
+    agents: Mapping[str, int]
+
+    def by_rank(self) -> dict[int, TrainingProcess]:
+        """The process of each rank; where several claim one rank, the youngest."""
+        chosen: dict[int, TrainingProcess] = {}
+        for process in sorted(self.processes, key=lambda each: -(each.age_s or 0.0)):
+            chosen[process.rank] = process
+        return chosen
+
+
+def process_table(evidence: Evidence) -> ProcessTable:
+    """Read the answers of the `processes` probe."""
+    processes: list[TrainingProcess] = []
+    agents: dict[str, int] = {}
+    for host in evidence.asked:
+        parts = evidence.parts(host)
+        processes += _processes(host, parts)
+        for part in parts:
+            if part.name == "agents":
+                agents[host] = len(part.text.splitlines())
+    return ProcessTable(tuple(processes), agents)
+
+
+def _processes(host: str, parts: Iterable[Part]) -> Iterator[TrainingProcess]:
+    parts = tuple(parts)
+    uptime = _uptime_s(parts)
+    again = {part.attributes.get("pid"): _stat(part.text)[0] for part in parts if part.name == "again"}
+    for part in parts:
+        if part.name != "process" or not part.attributes.get("rank", "").isdigit():
+            continue
+        pid = part.attributes.get("pid", "")
+        state, start_ticks = _stat(part.text)
+        started_s = None if start_ticks is None else start_ticks / _CLOCK_TICKS_PER_S
+        yield TrainingProcess(
+            host=host,
+            pid=int(pid) if pid.isdigit() else 0,
+            rank=int(part.attributes["rank"]),
+            state=state,
+            state_again=again.get(pid),
+            age_s=uptime - started_s if uptime is not None and started_s is not None else None,
+            rss_kb=_whole(_value(part.text, "rss").split(" ")[0]),
+            waits_in=_value(part.text, "wchan").strip("0") or None,
+            command=_value(part.text, "command").strip(),
+            variables=dict(_variables(part.text)),
+        )
+
+
+def _value(text: str, key: str) -> str:
+    for line in text.splitlines():
+        if line.startswith(key + " "):
+            return line[len(key) + 1 :]
+    return ""
+
+
+def _variables(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        if line.startswith("env ") and "=" in line:
+            name, _, value = line[4:].partition("=")
+            yield name, value
+
+
+def _stat(text: str) -> tuple[str | None, int | None]:
+    """State letter and start time in clock ticks since boot; the name between them may hold anything (proc(5))."""
+    fields = _value(text, "stat").rpartition(")")[2].split()
+    if len(fields) < 20:
+        return None, None
+    return fields[0], _whole(fields[19])
+
+
+def _uptime_s(parts: Iterable[Part]) -> float | None:
+    for part in parts:
+        if part.name == "clock":
+            words = part.text.split()
+            return float(words[2]) if len(words) > 2 else None
+    return None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,149 @@
+"""Is the job still finishing steps? When did the last one end, and how long do they take?"""
+
+import statistics
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from oncall.formats.event import Event
+from oncall.readings.case import Case
+from oncall.readings.finding import Citation, Finding, Judgement, unknown
+from oncall.readings.log_set import LogFile, LogSet, log_set
+
+_STEPS_FOR_MEDIAN = 20
+_YEAR_SLACK = timedelta(days=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The newest step that any log shows.
+
+    `age_s` is the time since it ended; where only a bound is known, `at_least` is true. `moved` says that a later
+    step was seen two seconds after. `normal_s` is the median step time, None where no line tells.
+    """
+
+    step: int
+    age_s: float | None
+    at_least: bool
+    moved: bool
+    normal_s: float | None
+    file: LogFile
+    event: Event
+
+    def ended_at(self, now: datetime) -> datetime | None:
+        """When the step ended, in UTC; None where only a bound of its age is known."""
+        return None if self.age_s is None or self.at_least else now - timedelta(seconds=self.age_s)
+
+
+def newest_step(logs: LogSet) -> Progress | None:
+    """The newest step of the current attempt over all logs; None where no log holds a step line."""
+    candidates = [found for file in logs.current() if (found := _of_file(file)) is not None]
+    if not candidates:
+        return None
+    return max(candidates, key=lambda each: (each.step, -(each.age_s or 0.0)))
+
+
+def _of_file(file: LogFile) -> Progress | None:
+    event = file.later_step or file.last_step
+    if event is None or (step := event.number("step")) is None:
+        return None
+    earlier = file.last_step.number("step") if file.last_step else None
+    moved = file.later_step is not None and earlier is not None and step > earlier
+    age_s, at_least = _age(file, event, moved=moved)
+    return Progress(step, age_s, at_least, moved, _normal_s(file), file, event)
+
+
+def _age(file: LogFile, event: Event, *, moved: bool) -> tuple[float | None, bool]:
+    if moved:
+        return 0.0, False
+    stamped = _stamp(event, file)
+    if stamped is not None and file.clock is not None:
+        return max(0.0, (file.clock.now - stamped).total_seconds()), False
+    return file.age_s, not file.ends_with_step
+
+
+def _stamp(event: Event, file: LogFile) -> datetime | None:
+    """The UTC time that a step line itself tells, read in the node's own time zone where it names none."""
+    text = event.text("ts")
+    if text is None or file.clock is None or file.clock.zone is None:
+        return None
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    moment = (told if told.tzinfo else told.replace(tzinfo=file.clock.zone)).astimezone(UTC)
+    return moment if moment <= file.clock.now + _YEAR_SLACK else None
+
+
+def _normal_s(file: LogFile) -> float | None:
+    """The median time of the last steps: as the lines tell it, else from the distance of their time stamps."""
+    steps = [event for event in file.events if event.kind == "step"][-_STEPS_FOR_MEDIAN:]
+    times = [value for event in steps if isinstance(value := event.fields.get("step_time_s"), int | float)]
+    known = times or _distances_s(steps, file)
+    return statistics.median(known) if known else None
+
+
+def _distances_s(steps: list[Event], file: LogFile) -> list[float]:
+    stamped = [(number, at) for e in steps if (number := e.number("step")) is not None and (at := _stamp(e, file))]
+    return [
+        (later - at).total_seconds() / (after - number)
+        for (number, at), (after, later) in pairwise(stamped)
+        if after > number
+    ]
+
+
+def stalled_after_s(case: Case, normal_s: float | None) -> float:
+    """How long without a step counts as stopped: the run's floor, or its multiple of the median step time."""
+    limits = case.run.thresholds
+    return max(limits.stalled_s, limits.stalled_factor * (normal_s or 0.0))
+
+
+def progress(case: Case) -> Judgement:
+    """`moving`, `stopped`, or `unknown` where no log tells when the last step ended."""
+    logs = case.view("logs", log_set)
+    if logs is None or not logs.files:
+        return unknown("no log was read: " + _why_none(case, logs))
+    found = newest_step(logs)
+    if found is None:
+        return unknown(f"no step line in the {len(logs.files)} logs read")
+    limit = stalled_after_s(case, found.normal_s)
+    finding = _finding(case, found)
+    if found.age_s is None:
+        return unknown(f"{finding.text}, but nothing tells when", (finding,))
+    if found.age_s > limit:
+        return Judgement(verdict="stopped", reason=f"{finding.text}; normal is {_normal(found)}", findings=(finding,))
+    if found.at_least:
+        return unknown(f"{finding.text}; lines that are no steps follow it, so its age is only bounded", (finding,))
+    proof = "and steps still end" if found.moved else f"within {limit:.0f} s"
+    return Judgement(verdict="moving", reason=f"{finding.text}, {proof}", findings=(finding,))
+
+
+def _why_none(case: Case, logs: LogSet | None) -> str:
+    if logs is not None and logs.missing_folders:
+        return f"{next(iter(logs.missing_folders.values()))} is no folder on {', '.join(logs.missing_folders)}"
+    if case.run.paths.logs is None:
+        return "the run file names no `paths.logs`, and no process writes to a file"
+    return case.coverage("logs").describe()
+
+
+def _normal(found: Progress) -> str:
+    return f"{found.normal_s:.3g} s a step" if found.normal_s is not None else "not known"
+
+
+def _finding(case: Case, found: Progress) -> Finding:
+    bound = "at least " if found.at_least else ""
+    when = f", {bound}{found.age_s:.0f} s ago" if found.age_s is not None else ""
+    cite = Citation(
+        probe="logs",
+        host=found.file.host,
+        file=found.file.path,
+        line=None,
+        text=found.file.line(found.event) if not found.moved else "",
+    )
+    return Finding(
+        kind="progress",
+        text=f"the last step was {found.step}{when}",
+        time=found.ended_at(case.now),
+        sequence=found.step,
+        cites=(cite,),
+    )

@@ -1,0 +1,97 @@
+"""Where every rank's training thread stands, as the `stacks` probe saw it, and the groups of ranks that stand alike."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from oncall.bundle.evidence import Evidence
+from oncall.formats.pyspy import parse_pyspy
+from oncall.formats.stacks import Frame, StackDump
+from oncall.formats.standing import Standing, standing
+
+
+@dataclass(frozen=True, slots=True)
+class RankStack:
+    """One rank's stack; `host` and `pid` say whose process it is."""
+
+    rank: int
+    host: str
+    pid: int
+    dump: StackDump
+    standing: Standing
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The Python frames of the training thread, innermost first."""
+        thread = self.standing.training_thread
+        return tuple(frame for frame in thread.frames if not frame.native) if thread else ()
+
+
+@dataclass(frozen=True, slots=True)
+class StackGroup:
+    """Ranks whose training threads show the same frames. `where` is what they are doing, None where unknown."""
+
+    ranks: tuple[int, ...]
+    where: str | None
+    frame: Frame | None
+    call_site: Frame | None
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StackSet:
+    """All stacks that were taken, and for each rank without one, why."""
+
+    stacks: Mapping[int, RankStack]
+    failures: Mapping[int, str]
+    without_py_spy: tuple[str, ...]
+    resumed: tuple[int, ...]
+
+    def groups(self) -> tuple[StackGroup, ...]:
+        """Ranks that stand alike, smallest groups first."""
+        return group_stacks(self.stacks.values())
+
+
+def group_stacks(stacks: Iterable[RankStack]) -> tuple[StackGroup, ...]:
+    """Ranks with the same functions on the training thread, smallest groups first, then by lowest rank."""
+    alike: dict[tuple[tuple[str, str], ...], list[RankStack]] = {}
+    for stack in stacks:
+        key = tuple((frame.func, frame.file) for frame in stack.frames)
+        alike.setdefault(key, []).append(stack)
+    groups = [_group(members) for members in alike.values()]
+    return tuple(sorted(groups, key=lambda group: (len(group.ranks), group.ranks)))
+
+
+def _group(members: list[RankStack]) -> StackGroup:
+    first = members[0]
+    return StackGroup(
+        ranks=tuple(sorted(member.rank for member in members)),
+        where=first.standing.where,
+        frame=first.standing.blocking_frame,
+        call_site=first.standing.user_frame,
+        frames=first.frames,
+    )
+
+
+def stack_set(evidence: Evidence) -> StackSet:
+    """Read the answers of the `stacks` probe."""
+    stacks: dict[int, RankStack] = {}
+    failures: dict[int, str] = {}
+    without = []
+    resumed = []
+    for host in evidence.asked:
+        for part in evidence.parts(host):
+            told = part.attributes.get("rank", "")
+            if part.name == "no-py-spy":
+                without.append(host)
+            if part.name not in {"stack", "stack-error"} or not told.isdigit():
+                continue
+            rank = int(told)
+            if part.name == "stack-error":
+                if rank not in stacks:
+                    failures[rank] = part.text.strip().splitlines()[0] if part.text.strip() else "py-spy gave nothing"
+                continue
+            if part.attributes.get("resumed"):
+                resumed.append(rank)
+            for dump in parse_pyspy(part.data).dumps[:1]:
+                stacks[rank] = RankStack(rank, host, int(part.attributes["pid"]), dump, standing(dump))
+    return StackSet(stacks, failures, tuple(without), tuple(resumed))

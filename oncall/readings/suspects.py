@@ -1,0 +1,89 @@
+"""What each source says of a rank, one line a source: the row that an operator reads about a suspect."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from oncall.readings.case import Case
+from oncall.readings.hardware import describe as describe_kernel
+from oncall.readings.kernel_set import kernel_set
+from oncall.readings.process_table import process_table
+from oncall.readings.stack_set import stack_set
+from oncall.readings.standings import describe as describe_stack
+
+_KERNEL_LINES = 3
+_FLIGHT_RECORDER = "flight_recorder"
+
+
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank that an origin names, where it is, and what each source says of it (source → words)."""
+
+    rank: int
+    host: str | None
+    local_rank: int | None
+    gpu_index: int | None
+    gpu_uuid: str | None
+    coordinate: dict[str, int]
+    says: dict[str, str]
+
+
+def suspect(case: Case, rank: int) -> Suspect:
+    """Everything known of one rank. A source that has nothing to say of it says why."""
+    place = case.ranks.at(rank)
+    return Suspect(
+        rank=rank,
+        host=place.host if place else None,
+        local_rank=place.local_rank if place else None,
+        gpu_index=place.gpu_index if place else None,
+        gpu_uuid=place.gpu_uuid if place else None,
+        coordinate=dict(place.coordinate) if place else {},
+        says=dict(_says(case, rank)),
+    )
+
+
+def _says(case: Case, rank: int) -> Iterator[tuple[str, str]]:
+    for finding in case.findings:
+        if rank in finding.ranks and any(cite.probe == _FLIGHT_RECORDER for cite in finding.cites):
+            yield _FLIGHT_RECORDER, finding.cites[0].text
+            break
+    yield "process", _process(case, rank)
+    yield "stack", _stack(case, rank)
+    yield "kernel", _kernel(case, rank)
+
+
+def _process(case: Case, rank: int) -> str:
+    table = case.view("processes", process_table)
+    process = table.by_rank().get(rank) if table else None
+    if process is not None:
+        again = f", then {process.state_again or 'gone'}" if process.state_again != process.state else ""
+        return f"pid {process.pid}, state {process.state}{again}"
+    return f"none: {_missing(case, 'processes', rank)}"
+
+
+def _stack(case: Case, rank: int) -> str:
+    stacks = case.view("stacks", stack_set)
+    if stacks is not None and rank in stacks.stacks:
+        return describe_stack(stacks.stacks[rank])
+    if stacks is not None and rank in stacks.failures:
+        return f"not taken: {stacks.failures[rank]}"
+    return f"not seen: {_missing(case, 'stacks', rank)}"
+
+
+def _kernel(case: Case, rank: int) -> str:
+    place = case.ranks.at(rank)
+    kernels = case.view("kernel", kernel_set)
+    if place is None or kernels is None or place.host not in kernels.read:
+        return f"not seen: {_missing(case, 'kernel', rank)}"
+    own = [
+        event
+        for event in kernels.events
+        if event.host == place.host and event.pages is not False and event.pci_address in {None, place.pci_address}
+    ]
+    return "; ".join(describe_kernel(event) for event in own[:_KERNEL_LINES]) or "quiet"
+
+
+def _missing(case: Case, probe: str, rank: int) -> str:
+    place = case.ranks.at(rank)
+    if place is None:
+        return "its host is not known"
+    return case.coverage(probe).missing.get(place.host, f"nothing of it on {place.host}")

@@ -1,0 +1,116 @@
+"""The triage report as data: `--json` prints it, the text is made from it, and its JSON schema is published."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from oncall.flight_recorder.model import Grade
+from oncall.playbook.model import Ending
+from oncall.readings.finding import Finding
+from oncall.readings.suspects import Suspect
+
+SCHEMA = "oncall.triage/1"
+
+State = Literal["running", "stopped", "restarting", "gone", "unknown"]
+
+
+class NumberedFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding with the name by which steps and conclusions cite it."""
+
+    id: str
+    finding: Finding
+
+
+class StepReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One walked step: question, verdict, why, the findings it rests on, and how to ask the same by hand."""
+
+    step: str
+    ask: str
+    verdict: str
+    reason: str
+    leads_to: str
+    by_hand: str
+    findings: tuple[str, ...]
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer. `kind` is from the vocabulary in the README, None where no cause is named; so are ranks and hosts.
+
+    `rests_on` names the findings; `against` those that speak against it.
+    """
+
+    conclusion: str
+    title: str
+    ending: Ending
+    cause: str
+    kind: str | None
+    grade: Grade | None
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    frame: str | None
+    doing: str | None
+    since: datetime | None
+    rests_on: tuple[str, ...]
+    against: tuple[str, ...]
+
+
+class ReadyAction(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to do; `command` is ready to paste, None where the run file has no template for it."""
+
+    say: str
+    command: str | None
+
+
+class ProbeCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """How many nodes answered a probe, and why the others did not (host → reason)."""
+
+    asked: int
+    answered: int
+    missing: dict[str, str]
+
+
+class LastStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The last step that a log shows. Times in seconds; `at_least` is true where `age_s` is only a lower bound."""
+
+    step: int
+    age_s: float | None
+    at_least: bool
+    normal_s: float | None
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the stop has cost so far: idle GPUs, for how long in seconds, in US dollars; None where not known."""
+
+    gpus: int | None
+    idle_s: float | None
+    usd: float | None
+    usd_per_minute: float | None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One triage, whole. Times are UTC, durations in seconds, null is "not known"."""
+
+    run: str
+    started: datetime
+    playbook: str
+    state: State
+    headline: str
+    exit_code: int
+    verdict: Verdict
+    suspects: tuple[Suspect, ...]
+    waiting_ranks: str
+    unseen_ranks: str
+    world_size: int | None
+    rank_map: str
+    last_step: LastStep | None
+    checkpoint_step: int | None
+    actions: tuple[ReadyAction, ...]
+    escalate: str
+    steps: tuple[StepReport, ...]
+    findings: tuple[NumberedFinding, ...]
+    coverage: dict[str, ProbeCoverage]
+    cost: Cost
+    bundle: str
+    took_s: float
+    schema: str = SCHEMA

@@ -1,0 +1,104 @@
+"""The triage report for a terminal: what it is and what to do first, then what that rests on."""
+
+import textwrap
+from collections.abc import Iterator
+
+from oncall.flight_recorder.report import neutral
+from oncall.report.model import Report
+
+_WIDTH = 100
+_LABEL = 10
+_SOURCES = {"flight_recorder": "dumps", "process": "process", "stack": "stack", "kernel": "kernel"}
+_MOST_SUSPECTS = 8
+
+
+def as_text(report: Report) -> str:
+    """The report as lines of at most 100 columns; nothing from a node reaches the terminal unescaped."""
+    return "\n".join(neutral(line) for line in _lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield _status(report)
+    yield ""
+    yield from _labelled("VERDICT", report.headline)
+    yield from _do(report)
+    if report.escalate:
+        yield from _labelled("ESCALATE", report.escalate)
+    yield ""
+    yield from _evidence(report)
+    yield from _walked(report)
+    yield ""
+    yield from _seen(report)
+    yield from _labelled("BUNDLE", f"{report.bundle}  (triage took {report.took_s:.1f} s)")
+
+
+def _status(report: Report) -> str:
+    parts = [f"{report.run}  {report.state.upper()}"]
+    if report.last_step is not None:
+        step = report.last_step
+        bound = "at least " if step.at_least else ""
+        age = f", {bound}{_duration(step.age_s)} ago" if step.age_s is not None else ""
+        normal = f" (normal {step.normal_s:.3g} s a step)" if step.normal_s is not None else ""
+        parts.append(f"last step {step.step:,}{age}{normal}")
+    if report.cost.usd is not None and report.cost.usd_per_minute is not None:
+        parts.append(f"idle so far ${report.cost.usd:,.0f}, ${report.cost.usd_per_minute:,.0f} a minute")
+    return "   ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} m {whole % 60:02} s"
+
+
+def _do(report: Report) -> Iterator[str]:
+    number = 0
+    said = None
+    for action in report.actions:
+        if action.say != said:
+            number, said = number + 1, action.say
+            yield from _labelled("DO" if number == 1 else "", f"{number}  {action.say}")
+        if action.command:
+            yield f"{'':{_LABEL}}   $ {action.command}"
+
+
+def _evidence(report: Report) -> Iterator[str]:
+    for suspect in report.suspects[:_MOST_SUSPECTS]:
+        gpu = f" gpu{suspect.gpu_index}" if suspect.gpu_index is not None else ""
+        where = f"{suspect.host or 'host not known'}{gpu}"
+        place = " ".join(f"{name}={index}" for name, index in suspect.coordinate.items())
+        yield from _labelled("SUSPECT", f"rank {suspect.rank}  {where}  {place}".rstrip())
+        for source, words in suspect.says.items():
+            yield from _labelled("", f"{_SOURCES.get(source, source):8} {words}")
+    if len(report.suspects) > _MOST_SUSPECTS:
+        yield from _labelled("", f"and {len(report.suspects) - _MOST_SUSPECTS} more; all are in --json")
+    if report.waiting_ranks:
+        yield from _labelled("VICTIMS", f"ranks {report.waiting_ranks} wait")
+    against = {name.id: name.finding.text for name in report.findings}
+    told = [f"{against[name]} ({name})" for name in report.verdict.against]
+    yield from _labelled("AGAINST", "; ".join(told) or "nothing seen contradicts it")
+
+
+def _walked(report: Report) -> Iterator[str]:
+    yield ""
+    for index, step in enumerate(report.steps):
+        cites = f"  [{', '.join(step.findings)}]" if step.findings else ""
+        yield from _labelled("WALKED" if index == 0 else "", f"{step.ask}  {step.verdict.upper()}")
+        yield from _labelled("", f"  {step.reason}{cites}")
+
+
+def _seen(report: Report) -> Iterator[str]:
+    equal: dict[tuple[int, int, tuple[tuple[str, str], ...]], list[str]] = {}
+    for probe, each in report.coverage.items():
+        equal.setdefault((each.answered, each.asked, tuple(each.missing.items())), []).append(probe)
+    for index, ((answered, asked, missing), probes) in enumerate(equal.items()):
+        why = "".join(f"; {host}: {reason}" for host, reason in missing[:_MOST_SUSPECTS])
+        text = f"{answered} of {asked} nodes answered ({', '.join(probes)}){why}"
+        yield from _labelled("SEEN" if index == 0 else "", text)
+    if report.unseen_ranks:
+        yield from _labelled("", f"not seen: ranks {report.unseen_ranks}")
+
+
+def _labelled(label: str, text: str) -> Iterator[str]:
+    body = textwrap.wrap(neutral(text), _WIDTH - _LABEL, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    for index, line in enumerate(body):
+        yield f"{label if index == 0 else '':{_LABEL}}{line}".rstrip()

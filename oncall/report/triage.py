@@ -1,0 +1,60 @@
+"""One triage from start to report, on the nodes or on a bundle. Both front ends call this."""
+
+import time
+from collections.abc import Callable
+
+from oncall.bundle.store import Bundle
+from oncall.playbook.engine import Source, walk
+from oncall.playbook.events import WalkEvent
+from oncall.playbook.loader import load as load_playbook
+from oncall.playbook.sources import LiveSource, RecordedSource
+from oncall.reach.open import open_reach
+from oncall.readings.case import Case
+from oncall.report.build import build_report
+from oncall.report.model import Report
+from oncall.run.file import parse
+from oncall.run.nodes import expand_hosts
+from oncall.run.ranks import parse_rank_map
+
+Listener = Callable[[WalkEvent], None]
+
+
+def case_of(bundle: Bundle) -> Case:
+    """The case that a bundle is about: its run and, where the run has one, its rank map; no evidence yet."""
+    run = parse(bundle.read_text("run.toml") or "", str(bundle.path / "run.toml"), default_name=bundle.manifest.run)
+    text = bundle.read_text("ranks.json")
+    given = parse_rank_map(text, "ranks.json", world_size=run.ranks.world_size) if text else None
+    return Case(run, bundle.manifest.started, given)
+
+
+async def triage(bundle: Bundle, listen: Listener, *, deadline_s: float | None = None) -> Report:
+    """Ask the nodes, walk the playbook of the bundle's manifest, and report.
+
+    `deadline_s` bounds the whole, in seconds from now; the run's own limit holds where it is None.
+    """
+    case = case_of(bundle)
+    limit = deadline_s if deadline_s is not None else case.run.thresholds.triage_s
+
+    def tell(event: WalkEvent) -> None:
+        bundle.append_event(event)
+        listen(event)
+
+    reach = open_reach(case.run.reach)
+    source = LiveSource(bundle, reach, expand_hosts(case.run.nodes), tell, time.monotonic() + limit)
+    try:
+        source.start(case)
+        return await _walk(bundle, source, case, tell)
+    finally:
+        await source.close()
+        await reach.close()
+
+
+async def replay(bundle: Bundle, listen: Listener) -> Report:
+    """Walk the playbook on what a bundle holds. Nothing is asked of any node and nothing is written."""
+    return await _walk(bundle, RecordedSource(bundle), case_of(bundle), listen)
+
+
+async def _walk(bundle: Bundle, source: Source, case: Case, listen: Listener) -> Report:
+    started = time.monotonic()
+    walked = await walk(load_playbook(bundle.manifest.playbook), source, case, listen)
+    return build_report(walked, bundle=str(bundle.path), took_s=time.monotonic() - started)

@@ -1,0 +1,41 @@
+"""Sets of hosts and of ranks in the folded notation of the field: `node[001-036,038-128]`, `0-292,294-1023`."""
+
+from collections.abc import Iterable
+
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+from ClusterShell.RangeSet import RangeSet
+
+
+def expand_hosts(text: str) -> tuple[str, ...]:
+    """The hosts that a folded set names, in its order, each once.
+
+    Raises ValueError with ClusterShell's explanation where the notation is wrong.
+    """
+    try:
+        return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
+    except NodeSetException as error:
+        raise ValueError(str(error)) from error
+
+
+def fold_hosts(hosts: Iterable[str]) -> str:
+    """Hosts as one folded set; "" for none."""
+    names = list(hosts)
+    try:
+        return str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+    except NodeSetException:
+        return ",".join(sorted(set(names)))
+
+
+def fold_ranks(ranks: Iterable[int]) -> str:
+    """Ranks as one folded set, `0-6,8`; "" for none."""
+    folded = RangeSet()
+    folded.update(set(ranks))
+    return str(folded)
+
+
+def expand_ranks(text: str) -> tuple[int, ...]:
+    """The ranks that `0-3,7` names, ascending. Raises ValueError where it is no such set."""
+    try:
+        return tuple(sorted(int(rank) for rank in RangeSet(text)))
+    except Exception as error:
+        raise ValueError(f"{text!r} is not a set of ranks such as 0-3,7") from error

@@ -1,0 +1,70 @@
+"""Strict reading of configuration: every mistake in a file is reported, each with its key and line."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
+Path = tuple[str, ...]
+
+
+def check(data: Mapping[str, Any], model: type[T], line_of: Callable[[Path], int | None], file: str) -> list[str]:
+    """Every mistake in `data` against `model`, as `file:line: key: what is wrong`, in the order of the file.
+
+    Args:
+        data: the parsed document.
+        model: a msgspec struct whose nested structs are checked key by key.
+        line_of: the line on which a key stands, given its path, or None where that is not known.
+        file: the name to report.
+    """
+    found = []
+    for path, message in _mistakes(data, model, ()):
+        line = line_of(path)
+        where = f"{file}:{line}" if line is not None else file
+        found.append((line or 0, f"{where}: {'.'.join(path)}: {message}" if path else f"{where}: {message}"))
+    return [text for _, text in sorted(found, key=lambda item: item[0])]
+
+
+def _mistakes(data: Mapping[str, Any], model: type[msgspec.Struct], path: Path) -> Iterator[tuple[Path, str]]:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(model)}
+    for key, value in data.items():
+        if key in fields:
+            yield from _value_mistakes(value, fields[key].type, (*path, key))
+        else:
+            yield (*path, key), _unknown(key, fields)
+    for key, field in fields.items():
+        if field.required and key not in data:
+            yield path, f"the key `{key}` is missing"
+
+
+def _value_mistakes(value: Any, annotation: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Structs, and mappings and lists of structs, are checked key by key; anything else as a whole."""
+    if _is_struct(annotation) and isinstance(value, Mapping):
+        yield from _mistakes(value, annotation, path)
+        return
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is dict and _is_struct(arguments[1]) and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _value_mistakes(item, arguments[1], (*path, key))
+        return
+    if origin is list and _is_struct(arguments[0]) and isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _value_mistakes(item, arguments[0], (*path, str(index)))
+        return
+    try:
+        msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        yield path, str(error).replace(" - at `$`", "")
+
+
+def _is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
+
+
+def _unknown(key: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    if near:
+        return f"unknown key; did you mean `{near[0]}`?"
+    return f"unknown key; known here: {', '.join(sorted(known))}"
