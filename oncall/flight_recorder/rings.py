@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oncall.flight_recorder.model import Kind
 from oncall.flight_recorder.programs import Programs
-from oncall.flight_recorder.units import Unit
+from oncall.flight_recorder.units import State, Unit
 from oncall.flight_recorder.waits import Graph, Hold, Node
 
 
@@ -34,7 +34,32 @@ def breach_of(nodes: Sequence[Node], graph: Graph, programs: Programs) -> Breach
     if shifted and (votes or len({breach.ranks for breach in shifted}) == 1):
         first = shifted[0]
         return Breach(first.kind, votes[0].ranks if votes else first.ranks, first.unit)
+    if votes and votes[0].kind is Kind.MISSING_COLLECTIVE:
+        return _jumped_ahead(votes[0], graph) or votes[0]
     return votes[0] if votes else None
+
+
+def _jumped_ahead(missing: Breach, graph: Graph) -> Breach | None:
+    """Read a missing operation as an extra one, where the rank waits in one that its peers issue much later.
+
+    Else it would have had to skip all that its peers put between the two.
+    """
+    (rank, *others) = missing.ranks
+    front = graph.views[rank].front
+    if others or front is None or front.rank is not None:
+        return None
+    peers = [peer for peer in graph.standings[missing.unit].ops if front in graph.views[peer].pending]
+    for peer in peers:
+        pending = graph.views[peer].pending
+        between = pending[pending.index(missing.unit) : pending.index(front)] if missing.unit in pending else []
+        skipped = [unit for unit in between if unit.rank is None and _not_issued(unit, rank, graph)]
+        return Breach(Kind.EXTRA_COLLECTIVE, (rank,), front) if len(skipped) > 2 else None
+    return None
+
+
+def _not_issued(unit: Unit, rank: int, graph: Graph) -> bool:
+    seats = graph.views[rank].seats
+    return unit.group not in seats or seats[unit.group].state(unit.seq) is State.NOT_ISSUED
 
 
 def _by_majority(unit: Unit, graph: Graph) -> Breach | None:

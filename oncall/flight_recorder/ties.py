@@ -8,11 +8,13 @@ from oncall.flight_recorder.programs import Programs
 from oncall.flight_recorder.units import Unit
 from oncall.flight_recorder.waits import Graph
 
+_MAX_SIBLINGS = 32
+
 
 def outvote(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -> Disagreement:
     """Name the odd side of a tie: the one whose ranks are out of step, else the one that no sibling group issued here.
 
-    Returns `found` unchanged when neither tells.
+    What nobody issues anywhere else is odd too. Returns `found` unchanged when neither tells.
     """
     shifted = tuple(
         rank
@@ -33,6 +35,21 @@ def outvote(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -
     backed = sorted(((votes[vote(ops[side[0]].signature)], side) for side in found.sides), reverse=True)
     if backed[0][0] > 2 * sum(count for count, _ in backed[1:]):
         return _with_odd(found, tuple(rank for _, side in backed[1:] for rank in side))
+    return _by_novelty(found, unit, graph, programs)
+
+
+def _by_novelty(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -> Disagreement:
+    """Name the side whose operation nobody issues anywhere else, in this group or in its siblings."""
+    seen: Counter[Vote] = Counter()
+    for group in (unit.group, *programs.siblings(unit.group)[:_MAX_SIBLINGS]):
+        for rank in graph.groups.known[group].ranks:
+            view = graph.views.get(rank)
+            if view and group in view.seats:
+                seen.update(vote(op.signature) for op in view.seats[group].ops.values())
+    ops = {side: graph.views[side[0]].seats[unit.group].ops[unit.seq] for side in found.sides}
+    novel = [side for side, op in ops.items() if seen[vote(op.signature)] == len(side)]
+    if novel and len(novel) == len(found.sides) - 1:
+        return _with_odd(found, tuple(rank for side in novel for rank in side))
     return found
 
 

@@ -190,7 +190,9 @@ def _only_inner(launches: Sequence[Sequence[Op]], completed: int | None) -> bool
     A pending plain send stays a few operations behind the counter at most; inner operations of finished batches stay
     `scheduled` for ever and fill the ring.
     """
-    return completed is not None and sum(not launch[0].done and launch[0].p2p_seq <= completed for launch in launches) >= 8
+    return (
+        completed is not None and sum(not launch[0].done and launch[0].p2p_seq <= completed for launch in launches) >= 8
+    )
 
 
 def _pending(view: RankView) -> list[Unit]:
