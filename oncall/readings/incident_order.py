@@ -43,47 +43,42 @@ class Consequence:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What happened first and what it led to.
-
-    `rivals` are first events of other incidents whose time overlaps, so that either may have been the earlier one; what
-    the whole run suffers is then counted here only.
-    """
+    """What happened first and what it led to, in the order of time."""
 
     first: Occurrence
     led_to: tuple[Consequence, ...]
-    rivals: tuple[Occurrence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentOrder:
-    """All incidents, the earliest first, and the events that have no time and so no place."""
+    """All incidents, the earliest first, and the events that have no time and so no place.
+
+    `rivals` begin later incidents, but by the uncertainty of the clocks they may have come before the first; what the
+    whole run suffers is counted with the first all the same.
+    """
 
     incidents: tuple[Incident, ...]
+    rivals: tuple[Occurrence, ...]
     unplaced: tuple[Occurrence, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """An occurrence with its part and the bounds of its time, in seconds since 1970.
+    """An occurrence with its part and the bounds of when it began, in seconds since 1970.
 
-    A rank that gave up after waiting was hurt when it began to wait: `onset` is that, else the same as `earliest`.
+    A rank that gave up after waiting was hurt when it began to wait, so that is when its event began.
     """
 
     what: Occurrence
     part: Part
     earliest: float
     latest: float
-    onset: float
-
-    @property
-    def waited(self) -> bool:
-        """Whether the event tells how long a rank had waited for another."""
-        return self.onset < self.earliest
+    waited: bool
 
     @property
     def latest_cause(self) -> float:
         """The latest start of what may have led to this."""
-        return self.onset + (self.latest - self.earliest) + IN_FLIGHT_S if self.waited else self.latest
+        return self.latest + (IN_FLIGHT_S if self.waited else 0.0)
 
 
 @dataclass(slots=True)
@@ -109,14 +104,18 @@ def order(occurrences: Iterable[Occurrence]) -> IncidentOrder:
     for part in Part:
         _place(sorted((moment for moment in moments if moment.part is part), key=_by_time), incidents, causes)
     incidents.sort(key=lambda incident: _by_time(incident.cause))
-    return IncidentOrder(tuple(_close(incident, incidents) for incident in incidents), tuple(unplaced))
+    return IncidentOrder(
+        incidents=tuple(Incident(incident.cause.what, _fold(incident.effects)) for incident in incidents),
+        rivals=tuple(other.cause.what for other in incidents[1:] if other.cause.earliest <= incidents[0].cause.latest),
+        unplaced=tuple(unplaced),
+    )
 
 
 def _moment(occurrence: Occurrence, at: datetime, part: Part) -> _Moment:
-    seconds, slack_s = at.timestamp(), occurrence.uncertainty_s
-    ran_ms = occurrence.event.number("ran_ms")
-    waited_s = 0.0 if part is not Part.COLLECTIVE or ran_ms is None else ran_ms / 1000
-    return _Moment(occurrence, part, seconds - slack_s, seconds + slack_s, seconds - slack_s - waited_s)
+    ran_ms = occurrence.event.number("ran_ms") if part is Part.COLLECTIVE else None
+    began = at.timestamp() - (0.0 if ran_ms is None else ran_ms / 1000)
+    slack_s = occurrence.uncertainty_s
+    return _Moment(occurrence, part, began - slack_s, began + slack_s, waited=ran_ms is not None)
 
 
 def _by_time(moment: _Moment) -> tuple[float, str, str, int]:
@@ -148,16 +147,18 @@ class _Causes:
         """
         hosts = (None,) if moment.part is Part.COLLECTIVE else (moment.what.host, None)
         for host in hosts:
-            for part in Part:
-                found = next((each for each in self._near(moment, part, host) if _leads(each.cause, moment)), None)
+            for part, effects in LEADS_TO.items():
+                reach = effects.get(moment.part)
+                if reach is None or (host is None and reach is Reach.HOST):
+                    continue
+                found = next((each for each in self._near(moment, part, host) if _in_time(each.cause, moment)), None)
                 if found is not None:
                     return found
         return None
 
     def _near(self, moment: _Moment, part: Part, host: str | None) -> Iterator[_Open]:
         starts, incidents = self._lists.get((part, host), ([], []))
-        window_s = COLLECTIVE_S if moment.part is Part.COLLECTIVE else AFTERMATH_S
-        oldest = bisect_left(starts, moment.onset - window_s - self._slack_s)
+        oldest = bisect_left(starts, moment.earliest - _window_s(moment) - self._slack_s)
         newest = bisect_right(starts, moment.latest_cause)
         near = range(oldest, newest)
         return (incidents[at] for at in (reversed(near) if moment.waited else near))
@@ -175,26 +176,13 @@ def _place(moments: Iterable[_Moment], incidents: list[_Open], causes: _Causes) 
         causes.add(started)
 
 
-def _leads(cause: _Moment, effect: _Moment) -> bool:
-    """Whether one event may have led to another, by what they are, where, and when."""
-    reach = LEADS_TO[cause.part].get(effect.part)
-    if reach is None or (reach is Reach.HOST and cause.what.host != effect.what.host):
-        return False
-    window_s = COLLECTIVE_S if effect.part is Part.COLLECTIVE else AFTERMATH_S
-    return cause.earliest <= effect.latest_cause and effect.onset - cause.latest <= window_s
+def _window_s(effect: _Moment) -> float:
+    return COLLECTIVE_S if effect.part is Part.COLLECTIVE else AFTERMATH_S
 
 
-def _close(incident: _Open, incidents: Iterable[_Open]) -> Incident:
-    return Incident(incident.cause.what, _fold(incident.effects), _rivals(incident, incidents))
-
-
-def _rivals(incident: _Open, incidents: Iterable[_Open]) -> tuple[Occurrence, ...]:
-    cause = incident.cause
-    return tuple(
-        other.cause.what
-        for other in incidents
-        if other is not incident and other.cause.earliest <= cause.latest and cause.earliest <= other.cause.latest
-    )
+def _in_time(cause: _Moment, effect: _Moment) -> bool:
+    """Whether one event may have come before another, and near enough to have led to it."""
+    return cause.earliest <= effect.latest_cause and effect.earliest - cause.latest <= _window_s(effect)
 
 
 def _fold(effects: Sequence[_Moment]) -> tuple[Consequence, ...]:
