@@ -15,6 +15,8 @@ from typing import Unpack
 from .job import FaultKind, Job, Options, Plan, start_job
 from .node import Node, start_node
 
+HERE = Path(__file__).parent
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -37,10 +39,14 @@ class Cluster:
         """The node of this host name; KeyError when there is none."""
         return {node.name: node for node in self.nodes}[name]
 
-    def ssh(self, node: Node, command: str, *, user: str | None = None) -> "subprocess.CompletedProcess[str]":
+    def ssh(
+        self, node: Node, command: str, *, user: str | None = None, timeout: float = 20
+    ) -> "subprocess.CompletedProcess[str]":
         """Run a command with the machine's own OpenSSH client, strict about host keys."""
         argv = ["ssh", "-F", str(self.ssh_config), "-l", user or self.user, node.name, command]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL, check=False)
+        return subprocess.run(
+            argv, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
+        )
 
     def train(self, fault: FaultKind = "none", *, run: str = "run42", **options: Unpack[Options]) -> Job:
         """Start a training job on all nodes, with its files in `shared / run`; the caller stops it."""
@@ -48,8 +54,13 @@ class Cluster:
 
 
 @contextmanager
-def start_cluster(count: int = 2, *, py_spy: bool = True) -> Iterator[Cluster]:
-    """Nodes node001… on 127.0.2.1…, with py-spy on the PATH or not; nothing of them outlives the context."""
+def start_cluster(count: int = 2, *, py_spy: bool = True, sudo: bool = False) -> Iterator[Cluster]:
+    """Nodes node001… on 127.0.2.1…; nothing of them outlives the context.
+
+    `py_spy` puts py-spy on the PATH of every login, `sudo` lets the trainer use sudo without a password.
+    """
+    if sudo and not shutil.which("sudo"):
+        raise FileNotFoundError("sudo is not installed")
     lab = Path(tempfile.mkdtemp(prefix="oncall-lab-", dir="/tmp"))
     lab.chmod(0o755)
     with ExitStack() as stack:
@@ -61,13 +72,14 @@ def start_cluster(count: int = 2, *, py_spy: bool = True) -> Iterator[Cluster]:
             folder.mkdir()
         if py_spy:
             (lab / "bin/py-spy").symlink_to(Path(sys.prefix) / "bin/py-spy")
-        shutil.copy(Path(__file__).with_name("node.sh"), lab)
-        shutil.copytree(Path(__file__).with_name("training"), lab / "training")
+        for part in ("node.sh", "hung_mount.py"):
+            shutil.copy(HERE / part, lab)
+        shutil.copytree(HERE / "training", lab / "training")
         key = _login_key(lab / "keys")
         hosts = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in names.items())
         nodes = []
         for name, address in names.items():
-            nodes.append(start_node(name, address, port, lab=lab, shared=shared, hosts=hosts))
+            nodes.append(start_node(name, address, port, lab=lab, shared=shared, hosts=hosts, sudo=sudo))
             stack.callback(nodes[-1].stop)
         known_hosts = _known_hosts(lab / "keys/known_hosts", nodes)
         ssh_config = _ssh_config(lab / "keys/config", nodes, key, known_hosts)

@@ -9,24 +9,23 @@ import pytest
 
 from .cluster import Cluster, start_cluster
 
-
-def _lacking() -> str | None:
-    if os.geteuid() != 0:
-        return "the lab needs root"
-    tools = [name for name in ("unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", "sshd") if not _found(name)]
-    if tools:
-        return f"the lab needs {', '.join(tools)}"
-    return None if importlib.util.find_spec("torch") else "the lab needs PyTorch"
-
-
-def _found(tool: str) -> bool:
-    return shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is not None
+TOOLS = ("unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", "sshd", "dmesg")
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def lab() -> None:
+    """Skip where the lab cannot run."""
+    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root")
+    if lacking := [tool for tool in TOOLS if not shutil.which(tool, path=path)]:
+        pytest.skip(f"the lab needs {', '.join(lacking)}")
+    if not importlib.util.find_spec("torch"):
+        pytest.skip("the lab needs PyTorch")
+
+
+@pytest.fixture
+def cluster(lab: None) -> Iterator[Cluster]:
     """Two fresh nodes."""
-    if reason := _lacking():
-        pytest.skip(reason)
     with start_cluster(2) as running:
         yield running

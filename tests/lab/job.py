@@ -17,7 +17,21 @@ from typing import Literal, TypedDict
 from .node import TRAINER_UID, Node
 from .process import Process
 
-FaultKind = Literal["none", "sleep", "extra-all-reduce"]
+FaultKind = Literal[
+    "none",
+    "sleep",  # asleep in fetch_shard, before the collective
+    "lock",  # waits in fetch_shard for a lock that its thread refill_shard_cache keeps
+    "dataloader",  # its loader's worker never returns from read_sample
+    "hung-mount",  # in state D in fetch_shard, on storage that never answers
+    "init",  # asleep in fetch_tokenizer before it joins the first process group
+    "restarting",  # raises in _check_batch each time, and torchrun starts everyone again
+    "extra-all-reduce",  # one more all_reduce of one element, in _check_batch
+    "skip-all-reduce",  # leaves out the first all_reduce of sync_gradients
+    "size",  # 960 elements for 1024 in count_tokens
+    "dtype",  # float64 for float32 in reduce_loss
+    "type",  # broadcast for all_reduce in count_tokens
+]
+"""What goes wrong on one rank; a frozen or a lost process starts as "none", see `Job.freeze_rank` and `kill_rank`."""
 
 MARK = "LAB_RUN"
 
@@ -30,11 +44,15 @@ class Options(TypedDict, total=False):
     ranks_per_node: int
     step_seconds: float
     stall_seconds: float
+    watchdog: bool
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the job does: `rank` fails in the way of `fault` at `step`; a rank writes its dump after `stall_seconds`."""
+    """What the job does: `rank` fails in the way of `fault` at `step`.
+
+    A rank writes its dump when a step takes `stall_seconds`; with `watchdog` it also prints what NCCL's would.
+    """
 
     fault: FaultKind = "none"
     rank: int = 5
@@ -42,10 +60,13 @@ class Plan:
     ranks_per_node: int = 4
     step_seconds: float = 0.05
     stall_seconds: float = 4.0
+    watchdog: bool = False
 
-    def environment(self) -> dict[str, str]:
-        """The settings as train.py reads them."""
+    def environment(self, dataset: Path) -> dict[str, str]:
+        """The settings as train.py reads them; `dataset` is a folder."""
         return {
+            "LAB_DATASET": str(dataset),
+            "LAB_WATCHDOG": "1" if self.watchdog else "0",
             "LAB_FAULT": self.fault,
             "LAB_CULPRIT": str(self.rank),
             "LAB_FAULT_STEP": str(self.step),
@@ -62,6 +83,8 @@ class Job:
     folder: Path
     plan: Plan
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list, repr=False)
+    _silenced: set[int] = field(default_factory=set, repr=False)
+    _sockets: list[int] = field(default_factory=list, repr=False)
 
     @property
     def run(self) -> str:
@@ -96,9 +119,9 @@ class Job:
 
     def log(self, rank: int, stream: Literal["stdout", "stderr"], *, attempt: int = 0) -> str:
         """What a rank has printed so far; empty when it has not begun."""
-        node, local = self.node_of(rank), rank % self.plan.ranks_per_node
-        files = node.inside(self.log_dir).glob(f"*/attempt_{attempt}/{local}/{stream}.log")
-        return "".join(file.read_text() for file in files)
+        folders = self._attempt(self.node_of(rank), attempt)
+        files = [folder / str(rank % self.plan.ranks_per_node) / f"{stream}.log" for folder in folders]
+        return "".join(file.read_text() for file in files if file.exists())
 
     def last_step(self) -> int:
         """The last step in the log of the last rank, 0 before the first."""
@@ -115,9 +138,41 @@ class Job:
         self._wait(lambda: self.last_step() >= step, f"step {step}", timeout)
 
     def wait_hung(self, *, timeout: float = 60) -> None:
-        """Return when every rank but the culprit has written a dump because its step stands still."""
-        others = set(range(self.world_size)) - {self.plan.rank}
-        self._wait(lambda: self.dumps().keys() >= others, "the dumps of the ranks that wait", timeout)
+        """Return when every rank that can has written a dump or, in initialisation, has gone to join its peers."""
+        expected = set(range(self.world_size)) - self._silenced
+        if self.plan.fault == "init":
+            expected -= {self.plan.rank}
+            self._wait(lambda: all(self.log(rank, "stdout") for rank in expected), "ranks that join", timeout)
+        else:
+            self._wait(lambda: self.dumps().keys() >= expected, "dumps of the ranks", timeout)
+
+    def wait_attempt(self, attempt: int, *, timeout: float = 60) -> None:
+        """Return when torchrun has begun this attempt, the first being 0, on the culprit's node.
+
+        Each torchrun counts only the failures of its own ranks, so the other node may write its logs anew under the
+        old number.
+        """
+        self._wait(lambda: bool(self._attempt(self.node_of(self.plan.rank), attempt)), f"attempt {attempt}", timeout)
+
+    def freeze_rank(self, rank: int) -> None:
+        """Stop a rank's process with SIGSTOP."""
+        self._ranks()[rank][1].send(signal.SIGSTOP)
+        self._silenced.add(rank)
+
+    def kill_rank(self, rank: int) -> None:
+        """Make a rank's process disappear while the others go on waiting for it, as when its node loses power.
+
+        Its node's torchrun goes first, or it would end the other ranks too. Gloo's peers would see the connections
+        close, unlike NCCL's over InfiniBand, so these stay open here. Not for node001, whose torchrun keeps the store.
+        """
+        node, process = self._ranks()[rank]
+        self._sockets.extend(process.duplicate_sockets())
+        for agent in self._processes(node):
+            if agent.host_pid == process.host_parent:
+                agent.send(signal.SIGKILL)
+        process.send(signal.SIGKILL)
+        self._silenced.add(rank)
+        self._wait(lambda: rank not in self.pids(), f"the end of rank {rank}", 10)
 
     def stop(self) -> None:
         """Kill every process of the job."""
@@ -126,17 +181,24 @@ class Job:
                 process.send(signal.SIGKILL)
         for agent in self.agents:
             agent.wait()
+        for descriptor in self._sockets:
+            os.close(descriptor)
+
+    def _attempt(self, node: Node, attempt: int) -> list[Path]:
+        return list(node.inside(self.log_dir).glob(f"{self.run}_*/attempt_{attempt}"))
 
     def _wait(self, happened: Callable[[], bool], what: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not happened():
+            if all(agent.poll() is not None for agent in self.agents):
+                raise RuntimeError(f"{what}: the job ended\n{self._tail()}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{what}: not within {timeout} s\n{self._tail()}")
             time.sleep(0.02)
 
     def _tail(self) -> str:
         logs = itertools.chain.from_iterable(node.inside(self.folder).rglob("*.log") for node in self.nodes)
-        return "\n".join(f"== {log}\n{log.read_text()[-1500:]}" for log in logs if log.stat().st_size)
+        return "\n".join(f"== {log}\n{log.read_text()[-600:]}" for log in logs if log.stat().st_size)
 
     def _processes(self, node: Node) -> list[Process]:
         return [process for process in node.processes() if process.environment().get(MARK) == self.run]
@@ -154,9 +216,11 @@ def start_job(nodes: tuple[Node, ...], folder: Path, plan: Plan) -> Job:
     """Start torchrun on every node; the caller stops the job."""
     job = Job(nodes, folder, plan)
     for node in nodes:
-        for made in (folder, folder / "dumps"):
+        for made in (folder, folder / "dumps", folder / "dataset"):
             node.inside(made).mkdir()
             os.chown(node.inside(made), TRAINER_UID, TRAINER_UID)
+    if plan.fault == "hung-mount":
+        job.node_of(plan.rank).hang_mount(folder / "dataset")
     endpoint = f"{nodes[0].name}:{_free_port(nodes[0].address)}"
     job.agents.extend(_start_agent(job, node, endpoint) for node in nodes)
     return job
@@ -167,14 +231,16 @@ def _start_agent(job: Job, node: Node, endpoint: str) -> "subprocess.Popen[bytes
     torchrun += [f"--nproc-per-node={job.plan.ranks_per_node}", f"--rdzv-id={job.run}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={endpoint}", f"--local-addr={node.address}"]
     torchrun += [f"--log-dir={job.log_dir}", "--redirects=3"]
+    if job.plan.fault == "restarting":
+        torchrun.append("--max-restarts=100")
     environment = {
         MARK: job.run,
         "OMP_NUM_THREADS": "1",
-        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": str(node.training),
         "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_FR_DUMP_TEMP_FILE": str(job.dump_prefix),
         "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": str(job.pipe_prefix),
-        **job.plan.environment(),
+        **job.plan.environment(job.folder / "dataset"),
     }
     with node.inside(job.folder / "torchrun.log").open("wb") as output:
         return node.popen([*torchrun, str(node.training / "train.py")], env=environment, output=output)

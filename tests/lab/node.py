@@ -53,6 +53,11 @@ fi
 exec {own}/bin/dmesg.real --file {own}/kernel.log "$@"
 """
 
+SUDOERS = """\
+Defaults env_reset, !secure_path
+root ALL=(ALL:ALL) ALL
+"""
+
 JOURNALCTL = """\
 #!/bin/sh
 echo "No journal files were found." >&2
@@ -76,6 +81,7 @@ class Node:
     path: str
     init: int
     _unshare: "subprocess.Popen[str]" = field(repr=False)
+    _servers: list["subprocess.Popen[bytes]"] = field(default_factory=list, repr=False)
 
     def inside(self, path: Path) -> Path:
         """Where a file under `shared` of this node lies on the host."""
@@ -159,12 +165,22 @@ class Node:
             rc.parent.mkdir(exist_ok=True)
             rc.write_text("exec sleep 86400\n")
 
+    def hang_mount(self, folder: Path) -> None:
+        """Mount a file system that never answers on a folder: whoever looks into it is in state D until killed."""
+        server = self.popen([sys.executable, str(self.training.parent / "hung_mount.py"), str(folder)], root=True)
+        self._servers.append(server)
+        assert server.stdout
+        if server.stdout.readline() != b"mounted\n":
+            raise RuntimeError(f"{self.name}: cannot mount on {folder}")
+
     def stop(self) -> None:
         """End the node: its PID 1 dies, and with it every process and mount of the namespace."""
-        self._unshare.kill()
+        os.kill(self.init, signal.SIGKILL)
         self._unshare.wait()
         if self._unshare.stdout:
             self._unshare.stdout.close()
+        for server in self._servers:
+            server.communicate()
 
     def _signal_ssh(self, number: signal.Signals) -> None:
         for process in self.processes():
@@ -172,14 +188,14 @@ class Node:
                 process.send(number)
 
 
-def start_node(name: str, address: str, port: int, *, lab: Path, shared: Path, hosts: str) -> Node:
+def start_node(name: str, address: str, port: int, *, lab: Path, shared: Path, hosts: str, sudo: bool) -> Node:
     """Start a node under `lab` and its OpenSSH server; `hosts` is the node's /etc/hosts.
 
     Needs root. The node ends with the thread that started it, however that ends.
     """
     own = lab / name
     path = f"{lab}/bin:/usr/local/bin:/usr/bin:/bin"
-    _write_files(own, lab, hosts)
+    _write_files(own, hosts, sudo)
     (own / "sshd_config").write_text(
         SSHD_CONFIG.format(address=address, port=port, own=own, keys=lab / "keys", path=path)
     )
@@ -205,19 +221,21 @@ def start_node(name: str, address: str, port: int, *, lab: Path, shared: Path, h
     return node
 
 
-def _write_files(own: Path, lab: Path, hosts: str) -> None:
+def _write_files(own: Path, hosts: str, sudo: bool) -> None:
     for folder in ("work", "etc", "bin", "home/trainer", "home/noisy"):
         (own / folder).mkdir(parents=True)
     for folder in ("work", "home/trainer", "home/noisy"):
         os.chown(own / folder, TRAINER_UID, TRAINER_UID)
     _write_accounts(own / "etc")
     (own / "etc/hosts").write_text(hosts)
+    (own / "etc/sudoers").write_text(SUDOERS + ("trainer ALL=(ALL:ALL) NOPASSWD: ALL\n" if sudo else ""))
+    (own / "etc/sudoers").chmod(0o440)
     (own / "etc/banner").write_text("*** Authorised use only. All activity is logged. ***\n")
     (own / "home/noisy/.bashrc").write_text(NOISY_BASHRC)
     (own / "kernel.log").touch()
     shutil.copy2("/usr/bin/dmesg", own / "bin/dmesg.real")
     for name, text in {"dmesg": DMESG, "journalctl": JOURNALCTL}.items():
-        (own / "bin" / name).write_text(text.format(own=own, lab=lab))
+        (own / "bin" / name).write_text(text.format(own=own))
         (own / "bin" / name).chmod(0o755)
 
 

@@ -11,6 +11,9 @@ mount --bind "$own/work" "$shared"
 for file in passwd group shadow hosts; do
     mount --bind "$own/etc/$file" "/etc/$file"
 done
+if [ -e /etc/sudoers ]; then
+    mount --bind "$own/etc/sudoers" /etc/sudoers
+fi
 mount --bind "$own/bin/dmesg" /usr/bin/dmesg
 if [ -e /usr/bin/journalctl ]; then
     mount --bind "$own/bin/journalctl" /usr/bin/journalctl

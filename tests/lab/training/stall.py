@@ -7,10 +7,10 @@ TORCH_NCCL_DEBUG_INFO_PIPE_FILE, each a prefix to which the rank is added.
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from torch._C._distributed_c10d import _dump_fr_trace
+import torch._C._distributed_c10d as c10d
+from watchdog import Watchdog
 
 POLL_SECONDS = 0.1
 
@@ -21,13 +21,12 @@ class StallWatch:
     A thread does it: a Python signal handler would not run while the main thread waits inside gloo.
     """
 
-    def __init__(self, rank: int, stall_seconds: float, on_stall: Callable[[bytes], None] | None) -> None:
+    def __init__(self, rank: int, stall_seconds: float, watchdog: Watchdog | None) -> None:
         self._target = Path(f"{os.environ['TORCH_FR_DUMP_TEMP_FILE']}{rank}")
         self._pipe = Path(f"{os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE']}{rank}.pipe")
         self._stall_seconds = stall_seconds
-        self._on_stall = on_stall
+        self._watchdog = watchdog
         self._last_step = time.monotonic()
-        self._stalled = False
         self._pipe.unlink(missing_ok=True)
         os.mkfifo(self._pipe)
         threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
@@ -37,19 +36,30 @@ class StallWatch:
 
     def _watch(self) -> None:
         asked = os.open(self._pipe, os.O_RDONLY | os.O_NONBLOCK)
+        stalled = False
         while True:
             time.sleep(POLL_SECONDS)
             if os.read(asked, 4096):
-                self._dump()
-            if not self._stalled and time.monotonic() - self._last_step > self._stall_seconds:
-                self._stalled = True
-                trace = self._dump()
-                if self._on_stall:
-                    self._on_stall(trace)
+                self._write(_trace())
+            if not stalled and time.monotonic() - self._last_step > self._stall_seconds:
+                stalled = True
+                self._report()
 
-    def _dump(self) -> bytes:
-        trace: bytes = _dump_fr_trace(True, True, False)
+    def _report(self) -> None:
+        trace = _trace()
+        if self._watchdog:
+            self._watchdog.report_timeout(trace)
+        self._write(trace)
+        if self._watchdog:
+            self._watchdog.report_dump(self._target)
+
+    def _write(self, trace: bytes) -> None:
         part = self._target.with_name(self._target.name + ".part")
         part.write_bytes(trace)
         part.replace(self._target)
-        return trace
+
+
+def _trace() -> bytes:
+    """The ring as a pickle, with stacks and with the collectives that ended."""
+    trace: bytes = c10d._dump_fr_trace(True, True, False)  # type: ignore[attr-defined]
+    return trace
