@@ -1,6 +1,8 @@
 """What the events of one kernel log amount to: which GPUs are hurt, by what first, whether to wake somebody."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
 
 from oncall.formats.event import Event, Json
 from oncall.formats.kernel_address import gpu_address
@@ -8,6 +10,8 @@ from oncall.formats.xid_catalogue import lookup, lookup_sxid
 
 FOLLOWS_ANOTHER = frozenset({43, 45, 154})
 """Codes that report what the driver did about an error, not an error."""
+
+_QUIET_S = 600.0
 
 _ALWAYS_PAGE = frozenset(
     {"gpu_lost", "aer_unrecoverable", "aer_recovery_failed", "dpc", "rm_init_failed", "lustre_evicted"}
@@ -54,21 +58,25 @@ def _sxid_pages(fields: Mapping[str, Json]) -> bool | None:
 
 
 def first_causes(events: Iterable[Event]) -> dict[str, int]:
-    """For each GPU the Xid that came first, or that the first follow-up names; what a test injected does not count."""
+    """For each GPU the Xid that came first: an error, or what the first follow-up names as its cause.
+
+    A follow-up without one, or a code that has no effect on a job, stands only where the GPU has nothing else. What a
+    test injected does not count.
+    """
     causes: dict[str, int] = {}
-    followed: dict[str, int] = {}
+    minor: dict[str, int] = {}
     for event in events:
-        pci, code = event.fields.get("pci"), _code(event)
-        if not isinstance(pci, str) or code is None or _injected(event):
+        pci, code, named = event.text("pci"), _code(event), event.number("caused_by_xid")
+        if pci is None or code is None or _injected(event):
             continue
-        named = event.fields.get("caused_by_xid")
-        if isinstance(named, int):
-            causes.setdefault(pci, named)
-        elif code in FOLLOWS_ANOTHER:
-            followed.setdefault(pci, code)
-        else:
-            causes.setdefault(pci, code)
-    return {**followed, **causes}
+        first = causes if named is not None or not _minor(code) else minor
+        first.setdefault(pci, code if named is None else named)
+    return {**minor, **causes}
+
+
+def _minor(code: int) -> bool:
+    meaning = lookup(code)
+    return code in FOLLOWS_ANOTHER or (meaning is not None and meaning.severity == "info")
 
 
 def _code(event: Event) -> int | None:
@@ -78,29 +86,81 @@ def _code(event: Event) -> int | None:
 
 
 def summarise(events: Sequence[Event]) -> dict[str, Json]:
-    """The whole of one log. `page` is None when nothing surely pages but something is of an unknown kind of error."""
+    """The whole of one log.
+
+    `page` is None when nothing surely pages but something is of an unknown kind. `incidents` counts bursts of GPU
+    errors with ten quiet minutes between them, None where lines hold no time. `gpu` (its UUID if the log tells it)
+    and `action` stand only where one GPU is hurt.
+    """
     verdicts = [(event, should_page(event)) for event in events]
     by_gpu: dict[str, list[Json]] = {}
     for event in events:
-        pci, code = event.fields.get("pci"), _code(event)
-        if isinstance(pci, str) and code is not None and code not in by_gpu.setdefault(pci, []):
+        pci, code = event.text("pci"), _code(event)
+        if pci is not None and code is not None and code not in by_gpu.setdefault(pci, []):
             by_gpu[pci].append(code)
     pages = any(verdict for _, verdict in verdicts)
     unknown = any(verdict is None for _, verdict in verdicts)
     xids = [event for event in events if event.kind == "xid"]
-    gpus = {str(event.fields["device"]) for event in events if event.fields.get("driver") == "nvidia"}
+    gpus = {str(event.fields["device"]) for event in events if event.text("driver") == "nvidia"}
+    causes = first_causes(events)
     return {
+        "incidents": _bursts(events),
         "xid_lines": len(xids),
         "sxid_events": sum(event.kind == "sxid" for event in events),
         "distinct_gpus": list(by_gpu),
         "by_gpu": dict(by_gpu),
-        "root_causes": dict(first_causes(events)),
+        "root_causes": dict(causes),
         "page": True if pages else None if unknown else False,
         "page_gpus": _distinct(_gpu(event, gpus) for event, verdict in verdicts if verdict),
-        "do_not_page_lines": [event.first_line for event in xids if _injected(event)],
-        "victims": _distinct(event.fields.get("process") for event in xids),
+        "do_not_page": [f"injected line {event.first_line}" for event in xids if _injected(event)],
+        "victims": _distinct(event.text("process") for event in xids),
         "final_recovery_action": _last_actions(xids),
+        "decode": _decoded(xids),
         "flap": _flaps(events),
+        **_only_gpu(events, causes, gpus),
+    }
+
+
+def _bursts(events: Sequence[Event]) -> int | None:
+    """Lines are taken in their order; a clock that goes back, as at a boot, ends a burst too."""
+    times = [_seconds(event) for event in events if _code(event) is not None or event.kind == "sxid"]
+    if None in times:
+        return None
+    known = [time for time in times if time is not None]
+    apart = sum(not 0 <= later - earlier + 1 < _QUIET_S for earlier, later in pairwise(known))
+    return apart + 1 if known else 0
+
+
+def _seconds(event: Event) -> float | None:
+    """Seconds on whatever clock the lines of one log share; only differences mean something."""
+    uptime_s, ts = event.fields.get("uptime_s"), event.text("ts")
+    if isinstance(uptime_s, float):
+        return uptime_s
+    if ts is None:
+        return None
+    stamp = ts if ts[4:5] == "-" else f"2000-{ts}"
+    try:
+        return datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _only_gpu(events: Sequence[Event], causes: Mapping[str, int], gpus: set[str]) -> dict[str, Json]:
+    hurt = list(causes) or [address for device in sorted(gpus) if (address := gpu_address(device)) is not None]
+    if len(hurt) != 1:
+        return {}
+    uuid = next((event.text("uuid") for event in events if event.text("pci") == hurt[0] and event.text("uuid")), None)
+    meaning = lookup(causes[hurt[0]]) if hurt[0] in causes else None
+    return {"gpu": uuid or hurt[0], "action": None if meaning is None else meaning.action}
+
+
+def _decoded(xids: Iterable[Event]) -> dict[str, Json]:
+    """What each NVLink5 interrupt word says by itself."""
+    return {
+        str(shown["intr_info"]): {name: decoded[name] for name in ("layout", "unit", "link", "status")}
+        for event in xids
+        if isinstance(shown := event.fields.get("nvlink5"), dict)
+        and isinstance(decoded := event.fields.get("nvlink5_decode"), dict)
     }
 
 

@@ -16,6 +16,9 @@ Severity: TypeAlias = Literal["info", "warn", "job_fatal", "node_fatal"]
 Action: TypeAlias = Literal["ignore", "restart_app", "reset_gpu", "drain_node", "rma_check"]
 Level: TypeAlias = Literal["soft", "hard", "ask", "decode"]
 
+FIRST_SXID = 10_000
+"""NVSwitch codes have five digits, Xids three."""
+
 
 class XidMeaning(msgspec.Struct, frozen=True, kw_only=True):
     """One Xid code.
