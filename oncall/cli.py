@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "replay": "walk a recorded incident again, with no network",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
+    "xid": "explain Xid codes, or the kernel log that holds them",
     "read": "read any file somebody sent you: kernel log, torchrun log, py-spy dump, Flight Recorder dump",
 }
 """Command name → one line of help. `oncall.commands.<name>` holds `configure(parser)` and `run(args)`."""
