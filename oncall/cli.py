@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from oncall import __version__
 from oncall.errors import OncallError
 
+INTERNAL_ERROR = 1
 INTERRUPTED = 130
 
 COMMANDS: dict[str, str] = {
@@ -69,3 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("oncall: interrupted\n")
         return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("ONCALL_DEBUG"):
+            raise
+        sys.stderr.write(f"oncall: internal error: {type(error).__name__}: {error}\n")
+        sys.stderr.write("  set ONCALL_DEBUG=1 to see where; what was gathered so far is kept\n")
+        return INTERNAL_ERROR

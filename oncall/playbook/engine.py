@@ -1,17 +1,20 @@
 """Walks a playbook: asks for evidence, has it judged, follows the branch, until there is a conclusion."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 from oncall.bundle.evidence import Evidence
-from oncall.playbook.events import Concluded, StepJudged, StepStarted, WalkEvent
-from oncall.playbook.model import Conclusion, Playbook
+from oncall.playbook.events import Concluded, StepJudged, SteppedBack, StepStarted, WalkEvent
+from oncall.playbook.model import Conclusion, Playbook, Step
 from oncall.readings.case import Case
-from oncall.readings.finding import Finding, Judgement
+from oncall.readings.finding import Finding, Judgement, unknown
 from oncall.readings.placement import settle_ranks
-from oncall.readings.registry import READINGS
+from oncall.readings.registry import READINGS, Reading
+
+_LOG = logging.getLogger(__name__)
 
 Listener = Callable[[WalkEvent], None]
 
@@ -23,20 +26,37 @@ class Source(Protocol):
     """Where evidence comes from: the nodes, or a bundle."""
 
     async def evidence(self, probe: str, case: Case) -> Evidence | None:
-        """What a probe brought, waiting for it at most until the triage's deadline; None where it cannot be had."""
+        """What a probe brought, waiting for it at most until the triage's deadline; None where it cannot be had.
+
+        As long as nothing new has arrived the same object is returned.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
+class Overruling:
+    """An operator's own verdict on a step, and why."""
+
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WalkedStep:
-    """One step that was walked: the question, the verdict, and where it led."""
+    """One step that was walked: the question, the reading's judgement, the operator's where it differs, the way on."""
 
     step: str
     ask: str
     by_hand: str
     probes: tuple[str, ...]
     judgement: Judgement
+    overruling: Overruling | None
     leads_to: str
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that counts: the operator's, else the reading's."""
+        return self.overruling.verdict if self.overruling else self.judgement.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +79,96 @@ class Walk:
         return self.case.findings
 
 
-async def walk(playbook: Playbook, source: Source, case: Case, listen: Listener) -> Walk:
-    """Walk a playbook from its start to a conclusion.
+class Walker:
+    """A walk under way, one step at a time: `judge` the step, then `follow` its verdict or the operator's.
 
-    `case` gathers the evidence and the findings; `listen` hears each event as it happens.
+    `case` gathers the evidence and the findings; `listen` hears each event as it happens. `here` names the step that
+    comes next, or the conclusion once there is one.
     """
-    steps: list[WalkedStep] = []
-    await _gather(_WHO_IS_WHERE, source, case)
-    here = playbook.start
-    while (step := playbook.steps.get(here)) is not None:
-        listen(StepStarted(at=datetime.now(UTC), step=here, ask=step.ask))
+
+    def __init__(self, playbook: Playbook, source: Source, case: Case, listen: Listener) -> None:
+        self.playbook = playbook
+        self.case = case
+        self.here = playbook.start
+        self.steps: list[WalkedStep] = []
+        self._source = source
+        self._listen = listen
+
+    @property
+    def step(self) -> Step | None:
+        """The step that comes next; None when the walk has ended."""
+        return self.playbook.steps.get(self.here)
+
+    async def judge(self) -> Judgement:
+        """Gather what the next step needs and have it judged. Judging again sees what has arrived since."""
+        step = self._next()
+        self._listen(StepStarted(at=datetime.now(UTC), step=self.here, ask=step.ask))
         reading = READINGS[step.reading]
-        await _gather(reading.needs, source, case)
-        judgement = reading.judge(case)
-        case.findings += tuple(finding for finding in judgement.findings if finding not in case.findings)
-        leads_to = step.branches[judgement.verdict]
-        steps.append(WalkedStep(here, step.ask, step.by_hand, reading.needs, judgement, leads_to))
-        listen(
+        await _gather((*_WHO_IS_WHERE, *reading.needs), self._source, self.case)
+        return _judge(reading, self.case)
+
+    def follow(self, judgement: Judgement, overruling: Overruling | None = None) -> None:
+        """Take the branch of a judgement, or of the operator's verdict instead.
+
+        Raises KeyError where the step has no branch for the operator's verdict.
+        """
+        step, here = self._next(), self.here
+        leads_to = step.branches[overruling.verdict if overruling else judgement.verdict]
+        probes = READINGS[step.reading].needs
+        self.steps.append(WalkedStep(here, step.ask, step.by_hand, probes, judgement, overruling, leads_to))
+        self._settle(leads_to)
+        self._listen(
             StepJudged(
                 at=datetime.now(UTC),
                 step=here,
-                verdict=judgement.verdict,
+                verdict=self.steps[-1].verdict,
                 reason=judgement.reason,
                 findings=judgement.findings,
                 leads_to=leads_to,
+                overruled_because=overruling.reason if overruling else None,
             )
         )
-        here = leads_to
-    listen(Concluded(at=datetime.now(UTC), conclusion=here))
-    return Walk(playbook, tuple(steps), here, case)
+        if self.step is None:
+            self._listen(Concluded(at=datetime.now(UTC), conclusion=leads_to))
+
+    def back(self) -> None:
+        """Take the last step back; nothing happens at the start."""
+        if self.steps:
+            undone = self.steps.pop()
+            self._settle(undone.step)
+            self._listen(SteppedBack(at=datetime.now(UTC), step=undone.step))
+
+    def ended(self) -> Walk:
+        """The whole walk, once it has come to a conclusion."""
+        return Walk(self.playbook, tuple(self.steps), self.here, self.case)
+
+    def _next(self) -> Step:
+        step = self.step
+        if step is None:
+            raise ValueError(f"the walk has ended at {self.here}")
+        return step
+
+    def _settle(self, here: str) -> None:
+        self.here = here
+        found = (finding for step in self.steps for finding in step.judgement.findings)
+        self.case.findings = tuple(dict.fromkeys(found))
+
+
+async def walk(playbook: Playbook, source: Source, case: Case, listen: Listener) -> Walk:
+    """Walk a playbook from its start to a conclusion, by the readings alone."""
+    walker = Walker(playbook, source, case, listen)
+    while walker.step is not None:
+        walker.follow(await walker.judge())
+    return walker.ended()
+
+
+def _judge(reading: Reading, case: Case) -> Judgement:
+    """A reading that fails is a reading that does not know: the walk goes on with the others."""
+    try:
+        return reading.judge(case)
+    except Exception as error:
+        _LOG.exception("reading %s failed", reading.name)
+        return unknown(f"the reading `{reading.name}` failed on this evidence: {type(error).__name__}: {error}")
 
 
 async def _gather(probes: tuple[str, ...], source: Source, case: Case) -> None:

@@ -53,13 +53,20 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="step-started"):
 
 
 class StepJudged(_Event, frozen=True, kw_only=True, tag="step-judged"):
-    """The step's verdict, why, the findings by number, and where the walk goes on."""
+    """The step's verdict, why, its findings, and where the walk goes on; why, where the operator overruled it."""
 
     step: str
     verdict: str
     reason: str
     findings: tuple[Finding, ...]
     leads_to: str
+    overruled_because: str | None = None
+
+
+class SteppedBack(_Event, frozen=True, kw_only=True, tag="stepped-back"):
+    """The operator took this step back; it comes next again."""
+
+    step: str
 
 
 class Concluded(_Event, frozen=True, kw_only=True, tag="concluded"):
@@ -68,4 +75,6 @@ class Concluded(_Event, frozen=True, kw_only=True, tag="concluded"):
     conclusion: str
 
 
-WalkEvent: TypeAlias = ProbeStarted | NodeAnswered | ProbeFinished | Waiting | StepStarted | StepJudged | Concluded
+WalkEvent: TypeAlias = (
+    ProbeStarted | NodeAnswered | ProbeFinished | Waiting | StepStarted | StepJudged | SteppedBack | Concluded
+)

@@ -56,6 +56,7 @@ class LiveSource:
         self._deadline = deadline
         self._folders: dict[str, ProbeFolder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._whole: dict[str, Evidence] = {}
 
     def start(self, case: Case) -> None:
         """Put the cheap probes to all nodes."""
@@ -70,7 +71,21 @@ class LiveSource:
         if done:
             task.result()
         folder = self._folders.get(probe)
-        return folder.evidence() if folder is not None else None
+        if folder is None:
+            return None
+        if probe not in self._whole:
+            evidence = folder.evidence()
+            if not done:
+                return evidence
+            self._whole[probe] = evidence
+        return self._whole[probe]
+
+    def renew(self, probe: str) -> None:
+        """Put a probe anew the next time it is asked for."""
+        task = self._tasks.pop(probe, None)
+        if task is not None:
+            task.cancel()
+        self._whole.pop(probe, None)
 
     async def close(self) -> None:
         """End what is still being asked; what it brought so far is kept."""
@@ -104,6 +119,7 @@ class LiveSource:
         if folder is None:
             folder = self._bundle.probe_folder(keep_as or probe.name, scripts)
         self._folders[folder.probe] = folder
+        self._whole.pop(folder.probe, None)
         self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe.name, asked=tuple(scripts)))
         seconds = probe.deadline_s or case.run.reach.command_timeout_s
         evidence = await ask_all(

@@ -93,7 +93,7 @@ def _finding(case: Case, origin: Origin, unseen: frozenset[int]) -> Finding:
     shown = f"{frame.name} ({frame.file}:{frame.line})" if frame else None
     return Finding(
         kind=str(origin.kind),
-        text=f"{case.name_ranks(origin.ranks)}: {origin.says}" if origin.ranks else origin.says,
+        text=_text(case, origin),
         role=Role.ORIGIN,
         grade=_grade(origin, unseen),
         ranks=origin.ranks,
@@ -107,6 +107,14 @@ def _finding(case: Case, origin: Origin, unseen: frozenset[int]) -> Finding:
         next_check=origin.next_check or None,
         cites=(Citation(probe="flight_recorder", text=origin.says),),
     )
+
+
+def _text(case: Case, origin: Origin) -> str:
+    """What the analysis says, with the host behind the ranks and the call site at the end."""
+    named = case.name_ranks(origin.ranks)
+    plain = f"rank {origin.ranks[0]}" if len(origin.ranks) == 1 else f"ranks {fold_ranks(origin.ranks)}"
+    says = origin.says.replace(plain, named, 1) if origin.ranks and plain in origin.says else origin.says
+    return f"{says}, in {origin.frame.name} ({origin.frame.file}:{origin.frame.line})" if origin.frame else says
 
 
 def _grade(origin: Origin, unseen: frozenset[int]) -> Grade:

@@ -10,7 +10,7 @@ from oncall.readings.checkpoints import Checkpoint, newest_checkpoint
 from oncall.readings.finding import Finding, Role
 from oncall.readings.log_set import log_set
 from oncall.readings.progress import Progress, newest_step, stalled_after_s
-from oncall.readings.suspects import Suspect, suspect
+from oncall.readings.suspects import suspect
 from oncall.report.commands import fill
 from oncall.report.model import (
     Cost,
@@ -52,7 +52,7 @@ def build_report(walk: Walk, *, bundle: str, took_s: float) -> Report:
         started=case.now,
         playbook=walk.playbook.playbook,
         state=_state(walk),
-        headline=_headline(verdict, suspects, case),
+        headline=_headline(verdict),
         exit_code=_EXIT_CODES[ending],
         verdict=verdict,
         suspects=suspects,
@@ -79,7 +79,7 @@ def _carrying(walk: Walk) -> tuple[Finding, ...]:
         return ()
     for step in reversed(walk.steps):
         origins = tuple(f for f in step.judgement.findings if f.role is Role.ORIGIN or f.kind in _NAMES_WITHOUT_RANKS)
-        if origins and (step.judgement.verdict == "fault" or origins[0].kind not in _FAULTS):
+        if origins and (step.verdict == "fault" or origins[0].kind not in _FAULTS):
             return origins
     return ()
 
@@ -130,15 +130,17 @@ def _texts(
     }
 
 
-def _headline(verdict: Verdict, suspects: tuple[Suspect, ...], case: Case) -> str:
+def _headline(verdict: Verdict) -> str:
     grade = f" [{verdict.grade}]" if verdict.grade else ""
-    if not suspects:
-        return f"{verdict.title}: {verdict.cause}{grade}"
-    return f"{verdict.title}: {case.name_ranks(verdict.ranks)}. {verdict.cause}{grade}"
+    return f"{verdict.title}. {_capital(verdict.cause)}{grade}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _state(walk: Walk) -> State:
-    verdicts = {step.step: step.judgement.verdict for step in walk.steps}
+    verdicts = {step.step: step.verdict for step in walk.steps}
     if verdicts.get("progress") == "moving":
         return "running"
     if verdicts.get("restarting") == "restarting":
@@ -171,8 +173,9 @@ def _steps(walk: Walk, names: dict[Finding, str]) -> tuple[StepReport, ...]:
         StepReport(
             step=step.step,
             ask=step.ask,
-            verdict=step.judgement.verdict,
+            verdict=step.verdict,
             reason=step.judgement.reason,
+            overruled_because=step.overruling.reason if step.overruling else None,
             leads_to=step.leads_to,
             by_hand=_by_hand(walk.case, step.by_hand),
             findings=tuple(names[finding] for finding in step.judgement.findings),

@@ -29,6 +29,7 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     ask: str
     verdict: str
     reason: str
+    overruled_because: str | None
     leads_to: str
     by_hand: str
     findings: tuple[str, ...]

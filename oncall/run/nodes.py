@@ -29,7 +29,7 @@ def fold_hosts(hosts: Iterable[str]) -> str:
 def fold_ranks(ranks: Iterable[int]) -> str:
     """Ranks as one folded set, `0-6,8`; "" for none."""
     folded = RangeSet()
-    folded.update(set(ranks))
+    folded.update(str(rank) for rank in ranks)
     return str(folded)
 
 
