@@ -19,7 +19,7 @@ _VERSION = re.compile(r"NCCL version (\d[\w.+-]*)")
 _PEER = re.compile(r"(?P<host>[A-Za-z0-9][\w.:-]*?)<(?P<port>\d+)>")
 _WORK_LINE = re.compile(r"SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+).*?Timeout\(ms\)=(?P<timeout>\d+)")
 _LAST_ERROR = re.compile(r"\s*Last error:\s*(.*)")
-_RAISED = re.compile(r"\s*(?:[\w.]+\.)?(?:DistBackendError|\w*Error: NCCL error in)\b")
+_RAISED = re.compile(r"\s*(?:[\w.]+\.)?DistBackendError: ")
 _MOST_ERROR_LINES = 8
 
 

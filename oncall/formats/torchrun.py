@@ -14,16 +14,10 @@ from oncall.formats.steps import READERS as STEP_READERS
 
 ANCHORS: dict[bytes, str] = {
     b"ProcessGroup": "nccl",
-    b"TraceUtils": "nccl",
     b"FlightRecorder": "nccl",
-    b"HeartbeatMonitor": "nccl",
-    b"WorkNCCL(": "nccl",
-    b"[Rank ": "nccl",
-    b" Rank ": "nccl",
-    b"watchdog thread": "nccl",
-    b"NCCL error in:": "nccl-error",
+    b"Rank ": "nccl",
     b"DistBackendError": "nccl-error",
-    b" NCCL WARN ": "nccl-warn",
+    b"NCCL WARN": "nccl-warn",
     b"distributed/elastic": "elastic",
     b"distributed.elastic": "elastic",
     b"Root Cause (first": "elastic",
