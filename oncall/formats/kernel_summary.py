@@ -89,8 +89,8 @@ def summarise(events: Sequence[Event]) -> dict[str, Json]:
     """The whole of one log.
 
     `page` is None when nothing surely pages but something is of an unknown kind. `incidents` counts bursts of GPU
-    errors with ten quiet minutes between them, None where lines hold no time. `gpu` (its UUID if the log tells it)
-    and `action` stand only where one GPU is hurt.
+    errors with ten quiet minutes between them, None where lines hold no time. `gpu` (its UUID if the log tells it),
+    `root` and `action` stand only where one GPU is hurt; `root` names the place where an NVSwitch is hurt too.
     """
     verdicts = [(event, should_page(event)) for event in events]
     by_gpu: dict[str, list[Json]] = {}
@@ -150,8 +150,15 @@ def _only_gpu(events: Sequence[Event], causes: Mapping[str, int], gpus: set[str]
     if len(hurt) != 1:
         return {}
     uuid = next((event.text("uuid") for event in events if event.text("pci") == hurt[0] and event.text("uuid")), None)
-    meaning = lookup(causes[hurt[0]]) if hurt[0] in causes else None
-    return {"gpu": uuid or hurt[0], "action": None if meaning is None else meaning.action}
+    code = causes.get(hurt[0])
+    meaning = None if code is None else lookup(code)
+    kind = "in no table" if meaning is None else meaning.cause_class or "no meaning published"
+    place = any(event.kind == "sxid" for event in events)
+    return {
+        "gpu": uuid or hurt[0],
+        "root": None if code is None else f"Xid {code} on {hurt[0]}" if place else f"{code} ({kind})",
+        "action": None if meaning is None else meaning.action,
+    }
 
 
 def _decoded(xids: Iterable[Event]) -> dict[str, Json]:

@@ -1,6 +1,7 @@
 """Metrics as a file: exposition text of any exporter, an answer of Prometheus, an answer of Alertmanager."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -26,9 +27,8 @@ def read_metrics(data: bytes, name: str) -> Parsed:
     if start in {b"[", b"{"}:
         return _read_json(data, name, start)
     unread: list[int] = []
-    events = tuple(samples(data, name, unread, MAX_SAMPLES))
-    down = _down_ports(events)
-    return Parsed(events, tuple(unread), {"down": list(down)} if down else None)
+    parsed = Parsed(tuple(samples(data, name, unread, MAX_SAMPLES)), tuple(unread))
+    return replace(parsed, summary=summarise_scrapes([parsed]) or None)
 
 
 def _read_json(data: bytes, name: str, start: bytes) -> Parsed:
@@ -50,11 +50,30 @@ def _about_xids(events: Sequence[Event]) -> bool:
     return any(event.kind.startswith("xid_metric_") for event in events)
 
 
+def summarise_scrapes(scrapes: Sequence[Parsed]) -> dict[str, Json]:
+    """What scrapes of one exporter, the oldest first, tell of InfiniBand ports; empty where they hold none.
+
+    `down`: ports that were not active in the last scrape. `flapping`: with two or more, ports that lost their link
+    since the first.
+    """
+    last = scrapes[-1]
+    if not any(event.text("metric") == _PORT_STATE for event in last.events):
+        return {}
+    down: list[Json] = list(_down_ports(last.events))
+    flapping: list[Json] = list(flapping_ports(scrapes[0], last))
+    said: dict[str, Json] = {"down": down}
+    if len(scrapes) > 1:
+        said["flapping"] = flapping
+    return said
+
+
 def _port(event: Event) -> dict[str, Json]:
-    return {"host": event.fields["host"], "device": event.fields["device"], "port": event.fields["port"]}
+    host = event.fields["host"]
+    named = {} if host is None else {"host": host}
+    return {**named, "device": event.fields["device"], "port": event.fields["port"]}
 
 
-def _down_ports(events: Iterable[Event]) -> list[Json]:
+def _down_ports(events: Iterable[Event]) -> list[dict[str, Json]]:
     return [
         _port(event)
         for event in events
