@@ -16,7 +16,7 @@ from oncall.formats.outcome import Near, Outcome, event, whole
 PID_LIMIT = 4_194_304
 """Linux's largest pid (PID_MAX_LIMIT, 64 bit); before PyTorch 2.4 the same column holds a far larger thread id."""
 
-_ALARM = re.compile(r"FAILED|UNHEALTHY|will restart|attempts? left|death signal|D-state|Result:\s*$")
+_ALARM = re.compile(r"group FAILED|UNHEALTHY|will restart|attempts? left|death signal|D-state|Result:\s*$")
 _RAISED = re.compile(r"torch\.distributed\.elastic\.[\w.]+: ")
 _EXCEPTION = re.compile(r"SignalException: Process (?P<pid>\d+) got signal: (?P<signal>\S+)")
 _SRUN = re.compile(r"(?:srun|slurmstepd): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<reason>.+?)\s*$")
@@ -106,7 +106,11 @@ _RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], dict[str, Js
             r"(?: of binary: (?P<binary>\S+))?",
             _worker_failed,
         ),
-        ("elastic_send_signal", r"Sending process (?P<pid>\d+) closing signal (?P<signal>[\w.]+)", _send_signal),
+        (
+            "elastic_send_signal",
+            r"(?:Sending|Closing) process (?P<pid>\d+) (?:closing|via) signal (?P<signal>[\w.]+)",
+            _send_signal,
+        ),
         (
             "elastic_force_kill",
             r"Unable to shutdown process (?P<pid>\d+) via (?P<before>[\w.]+), forcefully exiting via (?P<after>[\w.]+)",
@@ -122,7 +126,11 @@ _RULES: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], dict[str, Js
             r"\[(?P<role>[^\]]+)\] Detected (?P<nodes>\d+) new nodes from group_rank=(?P<group_rank>\d+)",
             _membership,
         ),
-        ("elastic_death_signal", r"Received (?P<signal>[\w.]+) death signal", _death_signal),
+        (
+            "elastic_death_signal",
+            r"(?:Received|Got termination signal:) (?P<signal>[\w.]+)(?: death signal|\s*$)",
+            _death_signal,
+        ),
         (
             "elastic_dstate_enter",
             rf"\[(?P<role>[^\]]+)\] Worker pid=(?P<pid>\d+) entered uninterruptible sleep"

@@ -3,12 +3,12 @@
 import re
 import signal
 
-from oncall.formats.envelope import Message
+from oncall.formats.envelope import Message, read_message
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
 from oncall.formats.outcome import Near, Outcome, block, whole
 
-_SETTING = re.compile(r"\s+(?P<key>\w+)=(?P<value>.*)$")
+_SETTING = re.compile(r"(?P<key>\w+)=(?P<value>.*)$")
 _ROLE = re.compile(r"\[(?P<role>[^\]]+)\] Rendezvous complete")
 _DOUBLE_RULE = re.compile(r"\s*={20,}\s*$")
 _ENTRY = re.compile(r"\s*\[\d+\]:\s*$")
@@ -23,12 +23,16 @@ def _numbers(text: str) -> list[Json]:
 
 
 def rendezvous(line: Line, message: Message, log: Log, agent: dict[str, Json]) -> Outcome:
-    """`Rendezvous complete for workers. Result:` and the `key=value` lines under it."""
+    """`Rendezvous complete for workers. Result:` and the `key=value` lines under it.
+
+    The lines are indented; PyTorch 2.13 puts the header of the first one before each.
+    """
     said: dict[str, str] = {}
     last = line
     for after in log.following(line):
-        setting = _SETTING.match(after.text)
-        if setting is None:
+        below = read_message(after.text)
+        setting = _SETTING.match(below.text)
+        if setting is None or not (below.source == message.source or after.text[:1].isspace()):
             break
         said[setting["key"]] = setting["value"].strip()
         last = after
@@ -56,6 +60,7 @@ def _failure(said: dict[str, str]) -> dict[str, Json]:
     rank = _RANK.match(said.get("rank", ""))
     ended = _EXIT.match(said.get("exitcode", ""))
     time = _TIME.match(said.get("time", ""))
+    told = said.get("traceback", "")
     code = int(ended["code"]) if ended else None
     try:
         name = signal.Signals(-code).name if code is not None and code < 0 else None
@@ -69,7 +74,7 @@ def _failure(said: dict[str, str]) -> dict[str, Json]:
         "pid": whole(ended["pid"]) if ended else None,
         "host": said.get("host"),
         "time": f"{time[1]}T{time[2]}" if time else None,
-        "error": said.get("traceback") or None,
+        "error": None if told.startswith("To enable traceback") else told or None,
     }
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary of events that training logs and stack dumps give: kinds, their fields, and the names of standings.
+"""The vocabulary of events: kinds, their fields, and the names of what a training thread is doing.
 
 Every event also has `kind`, `file` and `line` (1-based; [first, last] over several lines). Null means not known: it is
 never 0, -1 or "". The one exception is `last_started`, which keeps PyTorch's own -1 for "this process measures no
@@ -9,6 +9,8 @@ rank inside the group: there `global_rank` is the global one.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from oncall.formats.kernel_kinds import KERNEL_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("nccl_ib_error", "nccl", "an InfiniBand completion failed", f"{_WARN} peer peer_port status vendor_err direction"),
     ("nccl_ib_async_event", "nccl", "an InfiniBand port event", f"{_WARN} device port event"),
     ("nccl_socket_error", "nccl", "a socket to a peer failed", f"{_WARN} peer peer_port error"),
+    ("gloo_error", "nccl", "gloo, the CPU backend, lost a peer or waited too long", "rank ts error peer peer_port"),
     ("elastic_worker_failed", "nccl", "a worker ended badly", f"{_AGENT} exitcode signal local_rank pid binary"),
     ("elastic_restart", "nccl", "the worker group starts again", f"{_AGENT} role state attempts_left max_restarts"),
     ("elastic_rendezvous", "nccl", "the workers have met", f"{_AGENT} role master_addr master_port restart_count "
@@ -108,7 +111,9 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("pyspy_error", "pyspy", "no dump was taken", "rank error reason"),
 )  # fmt: skip
 
-KINDS: Mapping[str, Kind] = {name: Kind(family, means, tuple(said.split())) for name, family, means, said in _TABLE}
+KINDS: Mapping[str, Kind] = {
+    name: Kind(family, means, tuple(said.split())) for name, family, means, said in (*_TABLE, *KERNEL_KINDS)
+}
 
 STANDINGS: Mapping[str, str] = {
     "collective_wait": "in a collective, or in backward() for the gradient sync: waits for its peers",

@@ -25,7 +25,15 @@ _TROUBLE = frozenset(
         "desync_report",
         "process_terminate",
     }
-    | {"watchdog_terminated", "nccl_error", "nccl_async_error", "nccl_ib_error", "nccl_socket_error", "slurm_task_exit"}
+    | {
+        "watchdog_terminated",
+        "nccl_error",
+        "nccl_async_error",
+        "nccl_ib_error",
+        "nccl_socket_error",
+        "slurm_task_exit",
+        "gloo_error",
+    }
     | {"elastic_worker_failed", "elastic_failure_summary", "elastic_dstate_stuck", "elastic_unkillable"}
     | {"elastic_death_signal", "elastic_signal_exception"}
 )

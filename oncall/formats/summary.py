@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from oncall.formats.event import Event, Json, Parsed
 from oncall.formats.kernel_summary import summarise as summarise_kernel
+from oncall.formats.metrics import summarise_scrapes
 from oncall.formats.nccl_summary import summarise_nccl
 from oncall.formats.recognise import Format
 from oncall.formats.steps_summary import summarise_steps
@@ -52,7 +53,9 @@ def summarise(files: Sequence[ReadFile]) -> dict[str, Json]:
     kernel = [event for each in files if each.format is Format.KERNEL for event in each.parsed.events]
     if kernel:
         said |= summarise_kernel(kernel)
-    for each in files:
-        if each.format is Format.METRICS:
-            said |= each.parsed.summary or {}
+    scrapes = [each.parsed for each in files if each.format is Format.METRICS]
+    for scrape in scrapes:
+        said |= scrape.summary or {}
+    if scrapes:
+        said |= summarise_scrapes(scrapes)
     return said

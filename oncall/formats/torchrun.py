@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from oncall.formats.elastic import read_elastic_line, read_slurm_line
 from oncall.formats.event import Event, Parsed
+from oncall.formats.gloo import read_gloo_error
 from oncall.formats.lines import Log
 from oncall.formats.nccl import read_nccl_line
 from oncall.formats.nccl_blocks import read_nccl_error
@@ -18,6 +19,7 @@ ANCHORS: dict[bytes, str] = {
     b"Rank ": "nccl",
     b"DistBackendError": "nccl-error",
     b"NCCL WARN": "nccl-warn",
+    b"/gloo/": "gloo",
     b"distributed/elastic": "elastic",
     b"distributed.elastic": "elastic",
     b"Root Cause (first": "elastic",
@@ -30,6 +32,7 @@ READERS: dict[str, Reader] = {
     "nccl": read_nccl_line,
     "nccl-error": read_nccl_error,
     "nccl-warn": read_nccl_warn,
+    "gloo": read_gloo_error,
     "elastic": read_elastic_line,
     "slurm": read_slurm_line,
 } | STEP_READERS

@@ -1,5 +1,7 @@
 """What the readers of NCCL and torchrun lines promise beyond the specification's cases."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,8 @@ from oncall.formats.envelope import unwrap
 from oncall.formats.event import Event
 from oncall.formats.nccl_summary import summarise_nccl
 from oncall.formats.torchrun import ANCHORS, read_torchrun
+
+DATA = Path(__file__).resolve().parents[2] / "data"
 
 FAILED = (
     "[E927 18:20:11.900417111 ProcessGroupNCCL.cpp:2257] [PG ID {pg} PG GUID {pg}(desc) Rank 3]  failure detected by "
@@ -125,3 +129,22 @@ def test_any_bytes_are_a_log(parts: list[bytes]) -> None:
     lines = data.count(b"\n") + 1
     assert all(1 <= each.first_line <= each.last_line <= lines for each in parsed.events)
     assert all(1 <= number <= lines for number in parsed.unrecognised)
+
+
+def test_real_torchrun_log_of_a_killed_rank() -> None:
+    """PyTorch 2.13, gloo, 2 ranks, one restart allowed, rank 1 kills itself with SIGKILL after it has joined."""
+    parsed = read_torchrun((DATA / "torchrun-2.13.log").read_bytes(), "log")
+    assert parsed.unrecognised == ()
+    failed = [each.fields for each in parsed.events if each.kind == "elastic_worker_failed"]
+    assert (failed[0]["local_rank"], failed[0]["signal"]) == (1, "SIGKILL")
+    met = [each.fields for each in parsed.events if each.kind == "elastic_rendezvous"]
+    assert [(each["restart_count"], each["world_size"], each["global_ranks"]) for each in met] == [
+        (0, 2, [0, 1]),
+        (1, 2, [0, 1]),
+    ]
+    lost = [each.fields for each in parsed.events if each.kind == "gloo_error"]
+    assert (lost[0]["rank"], lost[0]["error"]) == (0, "Connection closed by peer [127.0.0.1]:35749")
+    (table,) = [each for each in parsed.events if each.kind == "elastic_failure_summary"]
+    root = table.fields["root_cause"]
+    assert isinstance(root, dict)
+    assert (root["rank"], root["host"], root["error"]) == (1, "localhost", None)
