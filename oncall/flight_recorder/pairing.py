@@ -31,7 +31,7 @@ _Ends = list[tuple[Batch, Transfer]]
 
 
 class Pairing:
-    """Finds counterparts by counting both ends from the newest collective that both ranks recorded.
+    """Finds counterparts by counting both ends from the newest collective that both ranks passed with nothing open before it.
 
     A training step moves as many messages one way as the other end takes, between any two collectives that both ranks
     join. Without a shared collective both are counted from the start of the job if the rings still hold it, else the
@@ -98,7 +98,8 @@ def _shared_collective(here: RankView, there: RankView) -> Unit | None:
         for group, seat in here.seats.items()
         if group in there.seats
         for seq, op in seat.ops.items()
-        if seq in there.seats[group].ops
+        if op.record < here.settled and seq in there.seats[group].ops
+        if there.seats[group].ops[seq].record < there.settled
     ]
     return max(shared)[1] if shared else None
 

@@ -82,12 +82,16 @@ class Batch:
 
 @dataclass(slots=True)
 class RankView:
-    """One rank as the graph sees it. `pending` is in record order: its first unit is what the rank waits on."""
+    """One rank as the graph sees it.
+
+    `pending` is in record order: its first unit is what the rank waits on. Everything recorded before `settled` is over.
+    """
 
     rank: int
     seats: dict[int, Seat] = field(default_factory=dict)
     batches: dict[int, list[Batch]] = field(default_factory=dict)
     pending: list[Unit] = field(default_factory=list)
+    settled: int = 1 << 64
     last: Op | None = None
 
     @property
@@ -116,7 +120,10 @@ def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankVi
         view.seats[group] = _seat(dump, name, collectives.get(group, {}), group in p2p_groups)
     for group, ops in p2p.items():
         view.batches[group] = _batches(dump, group, ops)
-    view.pending = _pending(view)
+    rows = _pending(view)
+    view.pending = [unit for _, unit in rows]
+    if rows:
+        view.settled = rows[0][0]
     return view
 
 
@@ -195,7 +202,7 @@ def _only_inner(launches: Sequence[Sequence[Op]], completed: int | None) -> bool
     )
 
 
-def _pending(view: RankView) -> list[Unit]:
+def _pending(view: RankView) -> list[tuple[int, Unit]]:
     rows = [
         (op.record, Unit(group, seq))
         for group, seat in view.seats.items()
@@ -203,4 +210,4 @@ def _pending(view: RankView) -> list[Unit]:
         if seat.state(seq) in (State.PENDING, State.IN_LAUNCH)
     ]
     rows += [(b.record, b.unit) for batches in view.batches.values() for b in batches if not b.done]
-    return [unit for _, unit in sorted(rows, key=lambda row: row[0])]
+    return sorted(rows, key=lambda row: row[0])
