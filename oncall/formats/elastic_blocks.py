@@ -78,6 +78,30 @@ def _failure(said: dict[str, str]) -> dict[str, Json]:
     }
 
 
+class _Table:
+    """Collects the entries of the table; `into` is the part under way."""
+
+    def __init__(self, whole_table: bool) -> None:
+        self.others: list[dict[str, str]] = []
+        self.roots: list[dict[str, str]] = []
+        self.entrypoint: str | None = None
+        self._into = self.others if whole_table else self.roots
+
+    def feed(self, text: str) -> None:
+        """Take a line between the double rules."""
+        said = text.strip()
+        if said.startswith("Root Cause"):
+            self._into = self.roots
+        elif _ENTRY.match(text):
+            self._into.append({})
+        elif self._into and (field := _FIELD.match(text)):
+            self._into[-1][field["key"]] = field["value"].strip()
+        elif self._into and "traceback" in self._into[-1]:
+            self._into[-1]["traceback"] = said if said.strip("-") else self._into[-1]["traceback"]
+        elif said.endswith(" FAILED"):
+            self.entrypoint = said.removesuffix(" FAILED")
+
+
 def failure_summary(line: Line, log: Log) -> Outcome:
     """The table under `ChildFailedError:`: other failures first, the root cause last.
 
@@ -88,36 +112,19 @@ def failure_summary(line: Line, log: Log) -> Outcome:
         return None
     first: Line | None = None if heads else line
     last = line
-    entrypoint: str | None = None
-    entries: list[dict[str, str]] = []
-    roots: list[dict[str, str]] = []
-    into = entries if heads else roots
+    table = _Table(heads)
     for after in log.following(line):
-        text = after.text
-        if _DOUBLE_RULE.match(text):
-            last = after
-            if first is not None:
-                break
-            first = after
-        elif entrypoint is None and text.rstrip().endswith(" FAILED"):
-            entrypoint = text.strip().removesuffix(" FAILED")
-        elif text.lstrip().startswith("Root Cause"):
-            into = roots
-        elif _ENTRY.match(text):
-            into.append({})
-        elif into and (field := _FIELD.match(text)):
-            into[-1][field["key"]] = field["value"].strip()
-        elif into and text.strip().strip("-") and "traceback" in into[-1]:
-            into[-1]["traceback"] = text.strip()
-    if first is None or not roots:
+        if not _DOUBLE_RULE.match(after.text):
+            table.feed(after.text)
+            continue
+        last = after
+        if first is not None:
+            break
+        first = after
+    if first is None or not table.roots:
         return Near.MISS
-    others: Json = [_failure(said) for said in entries] if heads else None
+    others: Json = [_failure(said) for said in table.others] if heads else None
+    root = _failure(table.roots[0])
     return block(
-        "elastic_failure_summary",
-        first,
-        last,
-        log,
-        entrypoint=entrypoint,
-        root_cause=_failure(roots[0]),
-        others=others,
+        "elastic_failure_summary", first, last, log, entrypoint=table.entrypoint, root_cause=root, others=others
     )

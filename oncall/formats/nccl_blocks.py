@@ -41,30 +41,43 @@ def failed_stack(line: Line, message: Message, log: Log, common: dict[str, Json]
     return block("failed_collective_stack", line, last, log, **common, frames=frames) if frames else Near.MISS
 
 
+class _Desync:
+    """Collects the indented lines of one report."""
+
+    def __init__(self) -> None:
+        self.lagging: list[Json] | None = None
+        self.lagging_at: int | None = None
+        self.never_joined: bool | None = None
+        self.snapshot: dict[str, Json] = {}
+        self._state: dict[str, Json] = {}
+
+    def feed(self, text: str) -> None:
+        """Take the next line."""
+        if joined := _JOINED.search(text):
+            self.lagging, self.lagging_at = _ranks(joined["ranks"]), whole(joined["seq"])
+        elif told := _LAGGING.search(text):
+            self.lagging, self.never_joined = _ranks(told["ranks"]), bool(_NEVER.search(text)) or None
+        elif opened := _STATE.match(text):
+            self._state = {}
+            states = self.snapshot.setdefault(opened["seq"], {})
+            assert isinstance(states, dict)
+            states[opened["state"]] = self._state
+        elif held := _STATE_RANKS.match(text):
+            self._state[held["op"]] = _ranks(held["ranks"])
+
+
 def desync_report(line: Line, message: Message, log: Log, common: dict[str, Json]) -> Outcome:
     """`Timeout at collective: OP, #n` of TORCH_NCCL_DESYNC_DEBUG, with its indented findings and snapshot."""
     head = _COLLECTIVE.search(message.text)
     if head is None:
         return Near.MISS
-    lagging: list[Json] | None = None
-    lagging_at: int | None = None
-    never: bool | None = None
-    snapshot: dict[str, dict[str, dict[str, Json]]] = {}
-    state: dict[str, Json] = {}
+    report = _Desync()
     last = line
     for after in log.following(line):
         if not after.text[:1].isspace():
             break
+        report.feed(after.text)
         last = after
-        if joined := _JOINED.search(after.text):
-            lagging, lagging_at = _ranks(joined["ranks"]), whole(joined["seq"])
-        elif told := _LAGGING.search(after.text):
-            lagging, never = _ranks(told["ranks"]), bool(_NEVER.search(after.text)) or None
-        elif opened := _STATE.match(after.text):
-            state = snapshot.setdefault(opened["seq"], {}).setdefault(opened["state"], {})
-        elif held := _STATE_RANKS.match(after.text):
-            state[held["op"]] = _ranks(held["ranks"])
-    kept: Json = {seq: dict(states) for seq, states in snapshot.items()} or None
     return block(
         "desync_report",
         line,
@@ -73,10 +86,10 @@ def desync_report(line: Line, message: Message, log: Log, common: dict[str, Json
         **common,
         op=head["op"],
         seq=whole(head["seq"]),
-        lagging_ranks=lagging,
-        lagging_at=lagging_at,
-        never_joined=never,
-        snapshot=kept,
+        lagging_ranks=report.lagging,
+        lagging_at=report.lagging_at,
+        never_joined=report.never_joined,
+        snapshot=report.snapshot or None,
     )
 
 

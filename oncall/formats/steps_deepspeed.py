@@ -12,12 +12,12 @@ _HEAD = re.compile(
     r"(?:\[[A-Z]+\] )?(?:\[[\w./-]+:\d+:\w+\] )?"
     r"(?:\[Rank (?P<rank>\d+)\] )?"
 )
-_STEP = re.compile(r"step=(?P<step>\d+), skipped=(?P<skipped>\d+), lr=\[(?P<lr>[^,\]]+)")
+_STEP = re.compile(r"^step=(?P<step>\d+), skipped=(?P<skipped>\d+), lr=\[(?P<lr>[^,\]]+)")
 _PIPELINE = re.compile(
-    r"steps: (?P<step>\d+) loss: (?P<loss>\S+) iter time \(s\): (?P<time>\S+) samples/sec: (?P<rate>\S+)"
+    r"^steps: (?P<step>\d+) loss: (?P<loss>\S+) iter time \(s\): (?P<time>\S+) samples/sec: (?P<rate>\S+)"
 )
 _THROUGHPUT = re.compile(
-    r"(?:epoch=(?P<epoch>\d+)/micro_step=(?P<micro>\d+)/global_step=(?P<global>\d+)|"
+    r"^(?:epoch=(?P<epoch>\d+)/micro_step=(?P<micro>\d+)/global_step=(?P<global>\d+)|"
     r"(?P<old_epoch>\d+)/(?P<old_step>\d+)), "
     r"(?P<rest>.*SamplesPerSec=.*)"
 )
@@ -26,7 +26,7 @@ _OVERFLOW = re.compile(
     r"(?:, reducing to (?P<new>[\d.e+]+))?",
     re.IGNORECASE,
 )
-_FLUSHES = re.compile(r"(\d+) pytorch allocator cache flushes")
+_FLUSHES = re.compile(r"^(\d+) pytorch allocator cache flushes")
 _VOICE = re.compile(r"\[(?:INFO|WARNING|ERROR)\] \[[\w./-]+:\d+:\w+\]")
 
 
@@ -48,54 +48,69 @@ def _throughput(line: Line, log: Log, common: dict[str, Json], found: re.Match[s
     )
 
 
+def _common(line: Line, log: Log, head: re.Match[str]) -> dict[str, Json]:
+    fraction = f".{head['ms']}" if head["ms"] else ""
+    spoken = count(head["rank"])
+    tagged = line.rank if line.rank is not None else log.rank
+    return {
+        "framework": "deepspeed",
+        "ts": f"{head['date']}T{head['time']}{fraction}" if head["date"] else None,
+        "rank": spoken if spoken is not None else tagged,
+    }
+
+
+def _step(line: Line, log: Log, common: dict[str, Json], found: re.Match[str]) -> Outcome:
+    return event(
+        "step",
+        line,
+        log,
+        **common,
+        step=count(found["step"]),
+        skipped_total=count(found["skipped"]),
+        lr=number(found["lr"]),
+        loss=None,
+        step_time_s=None,
+    )
+
+
+def _pipeline_step(line: Line, log: Log, common: dict[str, Json], found: re.Match[str]) -> Outcome:
+    return event(
+        "step",
+        line,
+        log,
+        **common,
+        step=count(found["step"]),
+        loss=number(found["loss"]),
+        step_time_s=finite(found["time"]),
+        samples_per_s=finite(found["rate"]),
+    )
+
+
+def _overflow(line: Line, log: Log, common: dict[str, Json], found: re.Match[str]) -> Outcome:
+    fields = common | ({"rank": count(found["rank"])} if found["rank"] else {})
+    scales = {"attempted_scale": number(found["old"].rstrip(".")), "new_scale": number(found["new"])}
+    return event("loss_scale_overflow", line, log, **fields, **scales)
+
+
+def _flushes(line: Line, log: Log, common: dict[str, Json], found: re.Match[str]) -> Outcome:
+    return event("allocator_flushes", line, log, **common, count=count(found[1]))
+
+
+_RULES = (
+    (_STEP, _step),
+    (_PIPELINE, _pipeline_step),
+    (_THROUGHPUT, _throughput),
+    (_OVERFLOW, _overflow),
+    (_FLUSHES, _flushes),
+)
+
+
 def read_deepspeed_line(line: Line, log: Log) -> Outcome:
     """Read one DeepSpeed line; `step` is the optimizer's (global) step, never the micro step."""
     head = _HEAD.match(line.text)
     assert head is not None, "every part of the head is optional"
-    fraction = f".{head['ms']}" if head["ms"] else ""
-    spoken = count(head["rank"])
-    rank = spoken if spoken is not None else line.rank if line.rank is not None else log.rank
-    common: dict[str, Json] = {
-        "framework": "deepspeed",
-        "ts": f"{head['date']}T{head['time']}{fraction}" if head["date"] else None,
-        "rank": rank,
-    }
     text = line.text[head.end() :]
-    if found := _STEP.match(text):
-        return event(
-            "step",
-            line,
-            log,
-            **common,
-            step=count(found["step"]),
-            skipped_total=count(found["skipped"]),
-            lr=number(found["lr"]),
-            loss=None,
-            step_time_s=None,
-        )
-    if found := _PIPELINE.match(text):
-        return event(
-            "step",
-            line,
-            log,
-            **common,
-            step=count(found["step"]),
-            loss=number(found["loss"]),
-            step_time_s=finite(found["time"]),
-            samples_per_s=finite(found["rate"]),
-        )
-    if found := _THROUGHPUT.match(text):
-        return _throughput(line, log, common, found)
-    if found := _OVERFLOW.search(text):
-        common["rank"] = count(found["rank"]) if found["rank"] else rank
-        return event(
-            "loss_scale_overflow",
-            line,
-            log,
-            **common,
-            attempted_scale=number(found["old"].rstrip(".")),
-            new_scale=number(found["new"]),
-        )
-    if found := _FLUSHES.match(text):
-        return event("allocator_flushes", line, log, **common, count=count(found[1]))
+    for pattern, read in _RULES:
+        if found := pattern.search(text):
+            return read(line, log, _common(line, log, head), found)
     return Near.MISS if _VOICE.search(line.text) or "iter time (s)" in text else None

@@ -45,14 +45,15 @@ def read_progress_bar(line: Line, log: Log) -> Outcome:
     )
 
 
+def _metrics(items: str) -> dict[str, Json]:
+    pairs = _ITEM.finditer(items)
+    return {pair["key"]: number(pair["quoted"] if pair["quoted"] is not None else pair["bare"]) for pair in pairs}
+
+
 def read_hf_dict(line: Line, log: Log) -> Outcome:
     """Read a dict of metrics. It is taken apart by hand: 4.x prints a bare `nan`, 5.x prints every number in quotes."""
     found = _DICT.search(line.text)
-    if found is None:
-        return Near.MISS if _METRIC.search(line.text) else None
-    said: dict[str, Json] = {}
-    for item in _ITEM.finditer(found["items"]):
-        said[item["key"]] = number(item["quoted"] if item["quoted"] is not None else item["bare"])
+    said = _metrics(found["items"]) if found else {}
     common: dict[str, Json] = {
         "framework": "hf",
         "rank": line.rank if line.rank is not None else log.rank,
@@ -60,26 +61,12 @@ def read_hf_dict(line: Line, log: Log) -> Outcome:
         "epoch": said.get("epoch"),
     }
     if "train_runtime" in said:
-        return event(
-            "train_end",
-            line,
-            log,
-            **common,
-            runtime_s=said["train_runtime"],
-            loss=said.get("train_loss"),
-            steps_per_s=said.get("train_steps_per_second"),
-        )
+        rate = said.get("train_steps_per_second")
+        ended: dict[str, Json] = {"runtime_s": said["train_runtime"], "loss": said.get("train_loss")}
+        return event("train_end", line, log, **common, **ended, steps_per_s=rate)
     if "eval_loss" in said:
         return event("validation", line, log, **common, loss=said["eval_loss"], runtime_s=said.get("eval_runtime"))
     if "loss" in said and "epoch" in said:
-        return event(
-            "step",
-            line,
-            log,
-            **common,
-            loss=said["loss"],
-            grad_norm=said.get("grad_norm"),
-            lr=said.get("learning_rate"),
-            step_time_s=None,
-        )
+        told: dict[str, Json] = {"grad_norm": said.get("grad_norm"), "lr": said.get("learning_rate")}
+        return event("step", line, log, **common, loss=said["loss"], **told, step_time_s=None)
     return Near.MISS if _METRIC.search(line.text) else None
