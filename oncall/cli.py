@@ -14,6 +14,9 @@ INTERNAL_ERROR = 1
 INTERRUPTED = 130
 
 COMMANDS: dict[str, str] = {
+    "init": "write a run file with every key explained",
+    "ranks": "show which rank runs where",
+    "schema": "print the JSON Schema of an answer or of a file",
     "replay": "walk a recorded incident again, with no network",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",

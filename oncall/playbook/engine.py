@@ -9,6 +9,7 @@ from typing import Protocol
 from oncall.bundle.evidence import Evidence
 from oncall.playbook.events import Concluded, StepJudged, SteppedBack, StepStarted, WalkEvent
 from oncall.playbook.model import Conclusion, Playbook, Step
+from oncall.probes.catalogue import CHEAP
 from oncall.readings.case import Case
 from oncall.readings.finding import Finding, Judgement, unknown
 from oncall.readings.placement import settle_ranks
@@ -18,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 
 Listener = Callable[[WalkEvent], None]
 
+_PATIENCE_S = 1.5
+
 _WHO_IS_WHERE = ("processes", "gpus")
 """Needed before any step: which rank is which process, on which host and GPU."""
 
@@ -25,10 +28,11 @@ _WHO_IS_WHERE = ("processes", "gpus")
 class Source(Protocol):
     """Where evidence comes from: the nodes, or a bundle."""
 
-    async def evidence(self, probe: str, case: Case) -> Evidence | None:
-        """What a probe brought, waiting for it at most until the triage's deadline; None where it cannot be had.
+    async def evidence(self, probe: str, case: Case, *, patience_s: float | None = None) -> Evidence | None:
+        """What a probe brought; None where it cannot be had.
 
-        As long as nothing new has arrived the same object is returned.
+        Waits for all of it until the triage's deadline, or at most `patience_s` seconds. As long as nothing new has
+        arrived the same object is returned.
         """
         ...
 
@@ -138,8 +142,13 @@ class Walker:
             self._settle(undone.step)
             self._listen(SteppedBack(at=datetime.now(UTC), step=undone.step))
 
-    def ended(self) -> Walk:
-        """The whole walk, once it has come to a conclusion."""
+    async def ended(self) -> Walk:
+        """The whole walk, once it has come to a conclusion.
+
+        What the walk did not need but has been asked for is taken along, if it is there within moments: it fills the
+        rows of the suspects.
+        """
+        await _gather(CHEAP, self._source, self.case, patience_s=_PATIENCE_S)
         return Walk(self.playbook, tuple(self.steps), self.here, self.case)
 
     def _next(self) -> Step:
@@ -159,7 +168,7 @@ async def walk(playbook: Playbook, source: Source, case: Case, listen: Listener)
     walker = Walker(playbook, source, case, listen)
     while walker.step is not None:
         walker.follow(await walker.judge())
-    return walker.ended()
+    return await walker.ended()
 
 
 def _judge(reading: Reading, case: Case) -> Judgement:
@@ -171,9 +180,9 @@ def _judge(reading: Reading, case: Case) -> Judgement:
         return unknown(f"the reading `{reading.name}` failed on this evidence: {type(error).__name__}: {error}")
 
 
-async def _gather(probes: tuple[str, ...], source: Source, case: Case) -> None:
+async def _gather(probes: tuple[str, ...], source: Source, case: Case, *, patience_s: float | None = None) -> None:
     for probe in probes:
-        evidence = await source.evidence(probe, case)
+        evidence = await source.evidence(probe, case, patience_s=patience_s)
         if evidence is not None and evidence is not case.evidence(probe):
             case.add(evidence)
             if probe in _WHO_IS_WHERE:

@@ -34,7 +34,7 @@ class RecordedSource:
         self._bundle = bundle
         self._read: dict[str, Evidence | None] = {}
 
-    async def evidence(self, probe: str, case: Case) -> Evidence | None:
+    async def evidence(self, probe: str, case: Case, *, patience_s: float | None = None) -> Evidence | None:
         """The newest turn of the probe, or None where it was never put."""
         if probe not in self._read:
             self._read[probe] = self._bundle.evidence(probe)
@@ -63,11 +63,11 @@ class LiveSource:
         for name in CHEAP:
             self._task(name, case)
 
-    async def evidence(self, probe: str, case: Case) -> Evidence | None:
+    async def evidence(self, probe: str, case: Case, *, patience_s: float | None = None) -> Evidence | None:
         """What the probe brought by the deadline; nodes that have not answered by then count as missing."""
         task = self._task(probe, case)
         left = max(0.0, self._deadline - time.monotonic())
-        done, _ = await asyncio.wait({task}, timeout=left)
+        done, _ = await asyncio.wait({task}, timeout=left if patience_s is None else min(left, patience_s))
         if done:
             task.result()
         folder = self._folders.get(probe)

@@ -56,7 +56,6 @@ _PARTS: Mapping[str, Part] = {
     **dict.fromkeys(
         (
             "gpu_lost",
-            "gpu_memsys_error",
             "gsp_heartbeat_timeout",
             "rm_init_failed",
             "aer",

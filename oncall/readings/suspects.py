@@ -57,7 +57,7 @@ def _process(case: Case, rank: int) -> str:
     if process is not None:
         again = f", then {process.state_again or 'gone'}" if process.state_again != process.state else ""
         return f"pid {process.pid}, state {process.state}{again}"
-    return f"none: {_missing(case, 'processes', rank)}"
+    return f"no process: {_missing(case, 'processes', rank)}"
 
 
 def _stack(case: Case, rank: int) -> str:
@@ -73,7 +73,8 @@ def _kernel(case: Case, rank: int) -> str:
     place = case.ranks.at(rank)
     kernels = case.view("kernel", kernel_set)
     if place is None or kernels is None or place.host not in kernels.read:
-        return f"not seen: {_missing(case, 'kernel', rank)}"
+        refused = kernels.refused.get(place.host) if place and kernels else None
+        return f"not seen: {refused or _missing(case, 'kernel', rank)}"
     own = [
         event
         for event in kernels.events
@@ -86,4 +87,7 @@ def _missing(case: Case, probe: str, rank: int) -> str:
     place = case.ranks.at(rank)
     if place is None:
         return "its host is not known"
-    return case.coverage(probe).missing.get(place.host, f"nothing of it on {place.host}")
+    coverage = case.coverage(probe)
+    if not coverage.asked:
+        return "not asked"
+    return coverage.missing.get(place.host, f"nothing of it on {place.host}")

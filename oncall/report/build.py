@@ -11,7 +11,6 @@ from oncall.readings.finding import Finding, Role
 from oncall.readings.log_set import log_set
 from oncall.readings.progress import Progress, newest_step, stalled_after_s
 from oncall.readings.suspects import suspect
-from oncall.report.commands import fill
 from oncall.report.model import (
     Cost,
     LastStep,
@@ -24,6 +23,7 @@ from oncall.report.model import (
     Verdict,
 )
 from oncall.run.nodes import fold_hosts, fold_ranks
+from oncall.run.templates import fill
 
 _EXIT_CODES = {Ending.NOTHING_WRONG: 0, Ending.CAUSE_FOUND: 10, Ending.UNDECIDED: 11, Ending.NOT_ENOUGH: 12}
 _FAULTS = ("gpu_fault", "host_fault")

@@ -1,7 +1,8 @@
 """One triage from start to report, on the nodes or on a bundle. Both front ends call this."""
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from oncall.bundle.store import Bundle
 from oncall.playbook.engine import Source, walk
@@ -10,11 +11,12 @@ from oncall.playbook.loader import load as load_playbook
 from oncall.playbook.sources import LiveSource, RecordedSource
 from oncall.reach.open import open_reach
 from oncall.readings.case import Case
+from oncall.readings.placement import settle_ranks
 from oncall.report.build import build_report
 from oncall.report.model import Report
 from oncall.run.file import parse
 from oncall.run.nodes import expand_hosts
-from oncall.run.ranks import parse_rank_map
+from oncall.run.ranks import RankMap, parse_rank_map
 
 Listener = Callable[[WalkEvent], None]
 
@@ -33,17 +35,34 @@ async def triage(bundle: Bundle, listen: Listener, *, deadline_s: float | None =
     `deadline_s` bounds the whole, in seconds from now; the run's own limit holds where it is None.
     """
     case = case_of(bundle)
-    limit = deadline_s if deadline_s is not None else case.run.thresholds.triage_s
 
     def tell(event: WalkEvent) -> None:
         bundle.append_event(event)
         listen(event)
 
-    reach = open_reach(case.run.reach)
-    source = LiveSource(bundle, reach, expand_hosts(case.run.nodes), tell, time.monotonic() + limit)
-    try:
+    async with _live(bundle, case, tell, deadline_s) as source:
         source.start(case)
         return await _walk(bundle, source, case, tell)
+
+
+async def find_ranks(bundle: Bundle, listen: Listener) -> RankMap:
+    """The rank map that the processes on the nodes tell, and nothing else asked of them."""
+    case = case_of(bundle)
+    async with _live(bundle, case, listen, None) as source:
+        for probe in ("processes", "gpus"):
+            evidence = await source.evidence(probe, case)
+            if evidence is not None:
+                case.add(evidence)
+    return settle_ranks(case)
+
+
+@asynccontextmanager
+async def _live(bundle: Bundle, case: Case, listen: Listener, deadline_s: float | None) -> AsyncIterator[LiveSource]:
+    limit = deadline_s if deadline_s is not None else case.run.thresholds.triage_s
+    reach = open_reach(case.run.reach)
+    source = LiveSource(bundle, reach, expand_hosts(case.run.nodes), listen, time.monotonic() + limit)
+    try:
+        yield source
     finally:
         await source.close()
         await reach.close()

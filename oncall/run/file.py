@@ -13,6 +13,7 @@ from oncall.run.model import Run
 from oncall.run.nodes import expand_hosts
 from oncall.run.ranks import RankMap, parse_rank_map
 from oncall.run.strict import check
+from oncall.run.templates import FIELDS, unknown_fields
 
 _HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -66,6 +67,9 @@ def parse(text: str, file: str, *, default_name: str) -> Run:
     nodes = data.get("nodes")
     if isinstance(nodes, str):
         problems += _node_problems(nodes, f"{file}:{lines.get(('nodes',))}")
+    actions = data.get("actions")
+    for name, template in actions.items() if isinstance(actions, dict) else ():
+        problems += _template_problems(name, template, f"{file}:{lines.get(('actions', name))}")
     if problems:
         raise ConfigError(problems, "`oncall init RUN` writes a run file with every key explained")
     run = msgspec.convert(data, Run)
@@ -78,6 +82,17 @@ def _node_problems(nodes: str, where: str) -> list[str]:
     except ValueError as error:
         return [f"{where}: nodes: {error}"]
     return [f"{where}: nodes: names no node"] if empty else []
+
+
+def _template_problems(name: str, template: object, where: str) -> list[str]:
+    if not isinstance(template, str):
+        return []
+    try:
+        unknown = unknown_fields(template)
+    except ValueError as error:
+        return [f"{where}: actions.{name}: {error}; a brace that is meant is written twice"]
+    known = ", ".join(f"{{{field}}}" for field in FIELDS)
+    return [f"{where}: actions.{name}: nothing fills {{{field}}}; known are {known}" for field in unknown]
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
