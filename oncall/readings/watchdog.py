@@ -30,7 +30,8 @@ def timeouts(logs: LogSet) -> tuple[Timeout, ...]:
         for event in file.events:
             if event.kind != "nccl_timeout":
                 continue
-            rank = event.number("rank") if event.number("rank") is not None else file.rank
+            spoken = event.number("global_rank")
+            rank = spoken if spoken is not None else file.rank
             group = event.text("pg_desc") or event.text("pg_guid")
             found.append(Timeout(file, event, rank, group, event.number("seq"), event.text("op")))
     return tuple(found)

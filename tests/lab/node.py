@@ -232,7 +232,8 @@ def _write_files(own: Path, hosts: str, sudo: bool) -> None:
     (own / "etc/sudoers").chmod(0o440)
     (own / "etc/banner").write_text("*** Authorised use only. All activity is logged. ***\n")
     (own / "home/noisy/.bashrc").write_text(NOISY_BASHRC)
-    (own / "kernel.log").touch()
+    # dmesg cannot map an empty file, and no real log is empty.
+    (own / "kernel.log").write_text("<5>[    0.000000] Linux version 6.1.0 (lab) #1 SMP\n")
     shutil.copy2("/usr/bin/dmesg", own / "bin/dmesg.real")
     for name, text in {"dmesg": DMESG, "journalctl": JOURNALCTL}.items():
         (own / "bin" / name).write_text(text.format(own=own))
