@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from oncall.formats.event import Json
 
@@ -52,6 +53,9 @@ _OTHER_PROCESS = re.compile(
     rf"|^(?:{_MONTH}\s+\d{{1,2}} {_CLOCK}|{_ISO_STAMP}{_ZONE}) \S{{1,255}} (?!kernel:)[\w.@/-]{{1,64}}: "
 )
 _DRIVER_TAG = re.compile(r"\s(?=NVRM: |nvidia-nvswitch\d)")
+_MAX_PREFIX = 256
+"""Characters of a line among which a collector's prefix may end; a bound on what a hostile line can cost."""
+_MAX_ENVELOPES = 4
 _DOCKER_TAIL = re.compile(r'(?:\\n)?","(?:stream|time|attrs)":.*$')
 
 
@@ -98,10 +102,10 @@ def readings_of(line: str) -> Iterator[tuple[Envelope, str]]:
             _DOCKER_TAIL.sub("", line[collector.end() :]) if collector[0].startswith("{") else line[collector.end() :]
         )
         yield _opened(inner, _STAMPED.match(inner), 0)
-    for later in _STAMPED.finditer(line, 1):
-        if _OTHER_PROCESS.search(line, 0, later.start()) is None:
+    for later in islice(_STAMPED.finditer(line, 1, 2 * _MAX_PREFIX), _MAX_ENVELOPES):
+        if later.start() <= _MAX_PREFIX and _OTHER_PROCESS.search(line, 0, later.start()) is None:
             yield _opened(line, later, later.start())
-    tag = _DRIVER_TAG.search(line)
+    tag = _DRIVER_TAG.search(line, 0, 2 * _MAX_PREFIX)
     if tag is not None and _OTHER_PROCESS.search(line, 0, tag.end()) is None:
         yield Envelope(), line[tag.end() :]
 

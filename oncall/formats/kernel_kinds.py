@@ -25,7 +25,6 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("gpu_lost", "kernel", "a GPU is gone from the bus", "pci pci_id uuid implied_xid same_incident_as_line"),
     ("gpu_uuid_map", "kernel", "which UUID has which address", "pci uuid"),
     ("gpu_serial", "kernel", "a GPU board's serial number", "pci serial"),
-    ("gpu_memsys_error", "kernel", "a GPU's memory subsystem failed", "pci"),
     ("gsp_heartbeat_timeout", "kernel", "a GPU's firmware processor shows no life", "gsp_gpu_index"),
     ("gsp_rate_limit", "kernel", "from here on one of n GSP errors is printed", "pci one_of_every"),
     ("rm_init_failed", "kernel", "the driver could not start a GPU", "pci uuid codes"),
@@ -66,8 +65,8 @@ _TABLE: tuple[tuple[str, str, str, str], ...] = (
     ("lustre_lost", "kernel", "a Lustre connection is lost", "target node"),
     ("lustre_restored", "kernel", "it is back", "target node"),
     ("lustre_evicted", "kernel", "the server threw this client out", "target"),
-    ("sample", "metrics", "one value of a metric", "metric value at gpu uuid pod namespace container device port host pci "
-     "state labels"),
+    ("sample", "metrics", "one value of a metric", "metric value at gpu uuid pod namespace container device port host "
+     "pci state labels"),
     ("xid_metric_change", "metrics", "the Xid gauge took a code", "host gpu uuid at since old new"),
     ("xid_metric_reset", "metrics", "it fell to 0, as when its exporter starts", "host gpu uuid at since old"),
     ("query_error", "metrics", "a query failed", "error_type error"),

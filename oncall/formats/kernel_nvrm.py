@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from oncall.formats.event import Json
 from oncall.formats.kernel_address import gpu_address
-from oncall.formats.kernel_line import Following, Reading, Signature
+from oncall.formats.kernel_line import Following, Reading, Signature, number
 from oncall.formats.kernel_xid import read_xid
 
 _PCI = r"(?:PCI:)?(?P<pci>[0-9A-Fa-f:.]{5,20}?)"
@@ -19,10 +19,7 @@ _INIT_FAILED = re.compile(rf"NVRM: GPU {_PCI}: (?:rm|Rm)InitAdapter failed!(?: \
 _RATE_LIMIT = re.compile(
     rf"NVRM: Rate limiting GSP RPC error prints for GPU at {_PCI} \(printing 1 of every (?P<every>\d+)\)"
 )
-_HEARTBEAT = re.compile(
-    r"NVRM: .{0,80}?GPU(?P<gpu>\d+) .{0,80}?GSP.{0,40}? heartbeat.{0,40}?(?:timed out|timeout)", re.IGNORECASE
-)
-_MEMSYS = re.compile(rf"NVRM: .{{0,80}}?\bGPU(?: at)? {_PCI}: .{{0,80}}?memory (?:sub)?system error", re.IGNORECASE)
+_HEARTBEAT = re.compile(r"NVRM: (?:GPU(?P<gpu>\d+) )?_kgsp\w+: .{0,40}?heartbeat timed out", re.IGNORECASE)
 _LOADED = re.compile(
     r"NVRM: loading NVIDIA UNIX (?P<flavour>.{0,40}?)Kernel Module\b.*?\s(?P<version>\d+\.\d+(?:\.\d+)?)\s"
 )
@@ -95,8 +92,7 @@ _ONE_LINE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Reading]], ...
     (_LOST, _lost),
     (_INIT_FAILED, _init_failed),
     (_RATE_LIMIT, _rate_limit),
-    (_HEARTBEAT, lambda found: Reading("gsp_heartbeat_timeout", {"gsp_gpu_index": int(found["gpu"])})),
-    (_MEMSYS, lambda found: Reading("gpu_memsys_error", {"pci": gpu_address(found["pci"])})),
+    (_HEARTBEAT, lambda found: Reading("gsp_heartbeat_timeout", {"gsp_gpu_index": number(found["gpu"])})),
     (
         _LOADED,
         lambda found: Reading(
