@@ -137,14 +137,18 @@ class Job:
         """Return when the job has got to this step."""
         self._wait(lambda: self.last_step() >= step, f"step {step}", timeout)
 
+    def wait_dumps(self, ranks: set[int], *, timeout: float = 60) -> None:
+        """Return when these ranks have written a dump."""
+        self._wait(lambda: self.dumps().keys() >= ranks, f"dumps of {ranks}", timeout)
+
     def wait_hung(self, *, timeout: float = 60) -> None:
         """Return when every rank that can has written a dump or, in initialisation, has gone to join its peers."""
         expected = set(range(self.world_size)) - self._silenced
         if self.plan.fault == "init":
-            expected -= {self.plan.rank}
-            self._wait(lambda: all(self.log(rank, "stdout") for rank in expected), "ranks that join", timeout)
+            expected.remove(self.plan.rank)
+            self._wait(lambda: all(self.log(rank, "stdout") for rank in expected), f"{expected} to join", timeout)
         else:
-            self._wait(lambda: self.dumps().keys() >= expected, "dumps of the ranks", timeout)
+            self.wait_dumps(expected, timeout=timeout)
 
     def wait_attempt(self, attempt: int, *, timeout: float = 60) -> None:
         """Return when torchrun has begun this attempt, the first being 0, on the culprit's node.
