@@ -9,6 +9,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.playbook.model import Ending
 from oncall.readings.finding import Finding
 from oncall.readings.suspects import Suspect
+from oncall.report.seen import Seen
 
 SCHEMA = "oncall.triage/1"
 
@@ -89,29 +90,35 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_minute: float | None
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One triage, whole. Times are UTC, durations in seconds, null is "not known"."""
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an incident, whether or not the walk has ended. Times are UTC, durations in seconds."""
 
     run: str
     started: datetime
     playbook: str
     state: State
-    headline: str
-    exit_code: int
-    verdict: Verdict
+    last_step: LastStep | None
+    cost: Cost
     suspects: tuple[Suspect, ...]
     waiting_ranks: str
     unseen_ranks: str
     world_size: int | None
     rank_map: str
-    last_step: LastStep | None
     checkpoint_step: int | None
-    actions: tuple[ReadyAction, ...]
-    escalate: str
     steps: tuple[StepReport, ...]
     findings: tuple[NumberedFinding, ...]
     coverage: dict[str, ProbeCoverage]
-    cost: Cost
+    seen: Seen
     bundle: str
+
+
+class Report(Account, frozen=True, kw_only=True):
+    """One triage, whole: the account of a walk that has ended, and its conclusion. Null is "not known"."""
+
+    headline: str
+    exit_code: int
+    verdict: Verdict
+    actions: tuple[ReadyAction, ...]
+    escalate: str
     took_s: float
     schema: str = SCHEMA
