@@ -1,4 +1,4 @@
-"""A real Alertmanager with the shipped configuration: an incident is one message, and what is explained is held back."""
+"""A real Alertmanager with the shipped configuration: one incident is one message, what is explained is held back."""
 
 import json
 import queue
