@@ -79,9 +79,11 @@ def load_dump(data: bytes) -> dict[str, Any]:
         raise DumpError("empty file: the process died or was cut off before it wrote")
     if len(data) > MAX_FILE_BYTES:
         raise DumpError(f"{len(data)} bytes is larger than any dump")
+    if data[:1] not in (b"{", b"\x80"):
+        raise DumpError("not a Flight Recorder dump: neither JSON nor a pickle of protocol 2 or newer")
     try:
         with bounded_memory(len(data)):
-            raw = json.loads(data) if data[:1] in b"{ \n\r\t" else _Plain(io.BytesIO(data)).load()
+            raw = json.loads(data) if data[:1] == b"{" else _Plain(io.BytesIO(data)).load()
     except DumpError:
         raise
     except MemoryError:

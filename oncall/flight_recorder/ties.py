@@ -9,6 +9,8 @@ from oncall.flight_recorder.units import Unit
 from oncall.flight_recorder.waits import Graph
 
 _MAX_SIBLINGS = 32
+_FEWEST_SIBLINGS = 2
+"""With fewer, what is new on one side may be what the other should have done too."""
 
 
 def outvote(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -> Disagreement:
@@ -40,8 +42,11 @@ def outvote(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -
 
 def _by_novelty(found: Disagreement, unit: Unit, graph: Graph, programs: Programs) -> Disagreement:
     """Name the side whose operation nobody issues anywhere else, in this group or in its siblings."""
+    siblings = programs.siblings(unit.group)[:_MAX_SIBLINGS]
+    if len(siblings) < _FEWEST_SIBLINGS:
+        return found
     seen: Counter[Vote] = Counter()
-    for group in (unit.group, *programs.siblings(unit.group)[:_MAX_SIBLINGS]):
+    for group in (unit.group, *siblings):
         for rank in graph.groups.known[group].ranks:
             view = graph.views.get(rank)
             if view and group in view.seats:

@@ -69,7 +69,16 @@ def cases(shape: str, seeds: int, faults: list[str]) -> list[Case]:
             fitting = [g for g in GROUPS[fault] if g == "world" or job[g] > 1]
             group = fitting[seed % len(fitting)]
             args = [f"--{k}={v}" for k, v in job.items()]
-            args += ["--seed", str(seed), "--fault", fault, "--fault-group", group, "--buffer", rng.choice(["400", "900"])]
+            args += [
+                "--seed",
+                str(seed),
+                "--fault",
+                fault,
+                "--fault-group",
+                group,
+                "--buffer",
+                rng.choice(["400", "900"]),
+            ]
             switches = ["--no-timing", "--no-timing", "--only-active", "--no-frames", "--wrap", "--naming=split"]
             switches += ["--p2p=plain", "--tp-mode=ar", "--coalesced-is-p2p", "--start-step=3"]
             args += rng.sample(switches, rng.randrange(5))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from oncall.flight_recorder import Analysis, Grade, Kind, analyse, load_blobs, load_paths
 
 CASES = [
