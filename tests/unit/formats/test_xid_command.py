@@ -1,0 +1,127 @@
+"""`oncall xid`: explains codes, and what a kernel log holds."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oncall.cli import main
+
+LOST = "[    1.000000] NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus.\n"
+APP = "[    1.000000] NVRM: Xid (PCI:0000:4f:00): 43, pid=4, name=python3, Ch 00000010\n"
+UNKNOWN = "[    1.000000] NVRM: Xid (PCI:0000:4f:00): 231, something new\n"
+
+
+def run(*arguments: str) -> int:
+    return main(["xid", *arguments])
+
+
+def answer(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "dmesg.txt"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_code_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("79") == 0
+
+    text = capsys.readouterr().out
+    assert text.startswith("Xid 79: ")
+    assert "hardware" in text
+    assert "drain the node" in text
+    assert "page      yes" in text
+    assert "disagree" not in text
+
+
+def test_disagreeing_sources_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    run("109")
+
+    text = capsys.readouterr().out
+    assert "nvidia: reset, reboot or inspect" in text
+    assert "gpud: leave the GPU alone or restart the job" in text
+
+
+def test_codes_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("79", "231", "20034", "3", "--json") == 0
+
+    said = answer(capsys)
+    assert said["schema"] == "oncall.xid/1"
+    lost, unknown, switch, reserved = said["codes"]
+    assert (lost["xid"], lost["known"], lost["page"], lost["cause_class"]) == (79, True, True, "hardware")
+    assert unknown == {"xid": 231, "known": False}
+    assert (switch["sxid"], switch["switch_unit"], switch["page"]) == (20034, "data link layer (DLPL)", True)
+    assert (reserved["known"], reserved["meaning"], reserved["page"]) == (True, None, None)
+
+
+def test_an_unknown_code_is_not_called_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("231") == 0
+
+    text = capsys.readouterr().out
+    assert "in no table" in text
+    assert "page      no" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(LOST, 10), (APP, 0), (UNKNOWN, 11), ("", 12), ("[ 1.000000] eth0: up\n", 0), ("NVRM: Xid (PCI:0000\n", 11)],
+)
+def test_exit_code_says_whether_to_wake_somebody(text: str, code: int, tmp_path: Path) -> None:
+    assert run(write(tmp_path, text)) == code
+
+
+def test_a_log_from_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = io.TextIOWrapper(io.BytesIO(LOST.encode()))
+    monkeypatch.setattr("sys.stdin", pipe)
+
+    assert run() == 10
+
+    text = capsys.readouterr().out
+    assert "GPU 0000:4f:00" in text
+    assert "Xid 79: " in text
+
+
+def test_events_of_a_log_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stamped = "2026-03-03T04:05:06+01:00 node-a07 kernel: " + LOST.split("] ", 1)[1]
+    run("--json", write(tmp_path, stamped + LOST))
+
+    (file,) = answer(capsys)["files"]
+    first, second = file["events"]
+    assert (first["at"], first["uncertainty_s"], first["page"]) == ("2026-03-03T03:05:06Z", 1.0, True)
+    assert (second["at"], second["uncertainty_s"]) == (None, None)
+    assert file["summary"]["root_causes"] == {"0000:4f:00": 79}
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(write(tmp_path, "INFO: task \x1b]0;owned\x07:12 blocked for more than 120 seconds.\n"))
+
+    text = capsys.readouterr().out
+    assert "owned" in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def test_a_missing_file_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("no-such-file") == 2
+    assert "no-such-file" in capsys.readouterr().err
+
+
+def test_a_number_that_is_no_code_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("1234567") == 2
+    assert "no code" in capsys.readouterr().err
+
+
+def test_nothing_to_explain_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+
+    assert run() == 2
+    assert "oncall xid 79" in capsys.readouterr().err
