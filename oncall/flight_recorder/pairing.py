@@ -31,7 +31,7 @@ _Ends = list[tuple[Batch, Transfer]]
 
 
 class Pairing:
-    """Finds counterparts by counting both ends from the newest collective that both ranks passed with nothing open before it.
+    """Finds counterparts by counting both ends from the newest collective before which both ranks have nothing open.
 
     A training step moves as many messages one way as the other end takes, between any two collectives that both ranks
     join. Without a shared collective both are counted from the start of the job if the rings still hold it, else the

@@ -73,7 +73,7 @@ class Programs:
         ]
 
     def _peers(self, rank: int) -> list[int]:
-        """Ranks that share a group with this one, other than by sending to it or by the world: smallest groups first."""
+        """Ranks that share a group with this one, smallest groups first; not pipelines, and the world only at need."""
         view = self._views[rank]
         shared = sorted((len(self._groups.known[g].ranks), g) for g in view.seats if g not in view.batches)
         peers = [m for size, g in shared if size < len(self._groups.world) for m in self._groups.known[g].ranks]

@@ -53,7 +53,7 @@ def _by_majority(unit: Unit, graph: Graph) -> Breach | None:
 
 
 def _by_shift(units: Sequence[Unit], suspects: Sequence[int], programs: Programs) -> list[Breach]:
-    """The suspects that are out of step with their peers, smallest step first: one skipped operation moves others far."""
+    """The suspects that are out of step with their peers, smallest first: one skipped operation moves others far."""
     rows = [
         (abs(shift.by), Breach(shift.kind, (rank,), unit))
         for unit in units

@@ -84,7 +84,7 @@ class Batch:
 class RankView:
     """One rank as the graph sees it.
 
-    `pending` is in record order: its first unit is what the rank waits on. Everything recorded before `settled` is over.
+    `pending` is in record order: its first unit is what the rank waits on. All recorded before `settled` is over.
     """
 
     rank: int

@@ -24,15 +24,23 @@ SHARED = Path(os.environ.get("ONCALL_SHARED", Path(__file__).resolve().parents[3
 SIMULATOR = SHARED / "fr" / "frsim.py"
 
 SHAPES = {
-    "tiny": [dict(tp=2, pp=2, dp=4, ep=2), dict(tp=4, pp=1, dp=4, ep=2), dict(tp=2, pp=1, dp=8, ep=1)],
-    "small": [
-        dict(tp=4, pp=2, dp=8, ep=4),
-        dict(tp=2, pp=4, dp=8, ep=2),
-        dict(tp=8, pp=1, dp=8, ep=1),
-        dict(tp=4, pp=1, dp=16, ep=4),
-        dict(tp=1, pp=2, dp=32, ep=8),
+    "tiny": [
+        {"tp": 2, "pp": 2, "dp": 4, "ep": 2},
+        {"tp": 4, "pp": 1, "dp": 4, "ep": 2},
+        {"tp": 2, "pp": 1, "dp": 8, "ep": 1},
     ],
-    "large": [dict(tp=8, pp=4, dp=32, ep=8), dict(tp=8, pp=1, dp=128, ep=8), dict(tp=4, pp=8, dp=32, ep=4)],
+    "small": [
+        {"tp": 4, "pp": 2, "dp": 8, "ep": 4},
+        {"tp": 2, "pp": 4, "dp": 8, "ep": 2},
+        {"tp": 8, "pp": 1, "dp": 8, "ep": 1},
+        {"tp": 4, "pp": 1, "dp": 16, "ep": 4},
+        {"tp": 1, "pp": 2, "dp": 32, "ep": 8},
+    ],
+    "large": [
+        {"tp": 8, "pp": 4, "dp": 32, "ep": 8},
+        {"tp": 8, "pp": 1, "dp": 128, "ep": 8},
+        {"tp": 4, "pp": 8, "dp": 32, "ep": 4},
+    ],
 }
 COLLECTIVE_GROUPS = ("tp", "dp", "ep", "world")
 GROUPS = {
@@ -104,7 +112,7 @@ def judge(case: Case) -> tuple[Case, str, str]:
 
 
 def verdict(truth: dict, analysis: Analysis) -> tuple[str, str]:
-    """Compare with the injected fault. `wrong` accuses an innocent, `missed` is silent, `vague` is right but unnamed."""
+    """Compare with the injected fault: `wrong` accuses an innocent, `missed` is silent, `vague` right but unnamed."""
     guilty = set(truth["culprit_ranks"])
     said = "; ".join(f"{o.grade} {o.says}" for o in analysis.origins[:4])
     said += "".join(f"; undecided {u.deciding}" for u in analysis.undecided) + f" | truth {truth['kind']}"
