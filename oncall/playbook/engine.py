@@ -1,7 +1,7 @@
 """Walks a playbook: asks for evidence, has it judged, follows the branch, until there is a conclusion."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -163,11 +163,22 @@ class Walker:
         self.case.findings = tuple(dict.fromkeys(found))
 
 
-async def walk(playbook: Playbook, source: Source, case: Case, listen: Listener) -> Walk:
-    """Walk a playbook from its start to a conclusion, by the readings alone."""
+async def walk(
+    playbook: Playbook,
+    source: Source,
+    case: Case,
+    listen: Listener,
+    overrulings: Mapping[str, Overruling] | None = None,
+) -> Walk:
+    """Walk a playbook from its start to a conclusion, by the readings alone but where an operator overruled them.
+
+    `overrulings` maps a step to the operator's verdict; one that the step has no branch for is passed over.
+    """
     walker = Walker(playbook, source, case, listen)
-    while walker.step is not None:
-        walker.follow(await walker.judge())
+    while (step := walker.step) is not None:
+        overruling = (overrulings or {}).get(walker.here)
+        known = overruling is not None and overruling.verdict in step.branches
+        walker.follow(await walker.judge(), overruling if known else None)
     return await walker.ended()
 
 

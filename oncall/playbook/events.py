@@ -75,6 +75,41 @@ class Concluded(_Event, frozen=True, kw_only=True, tag="concluded"):
     conclusion: str
 
 
+class WalkStarted(_Event, frozen=True, kw_only=True, tag="walk-started"):
+    """An operator begins the playbook at its start; with `guided` each verdict waits for the operator's word."""
+
+    playbook: str
+    guided: bool
+
+
+class Noted(_Event, frozen=True, kw_only=True, tag="noted"):
+    """The operator's own words, kept with the incident."""
+
+    text: str
+
+
+class Acted(_Event, frozen=True, kw_only=True, tag="acted"):
+    """A command that the operator confirmed by typing `host` and that ran on the console's machine.
+
+    `exit_code` is None where it did not end in its time; `output` is the beginning of what it printed.
+    """
+
+    command: str
+    host: str
+    exit_code: int | None
+    output: str
+
+
 WalkEvent: TypeAlias = (
-    ProbeStarted | NodeAnswered | ProbeFinished | Waiting | StepStarted | StepJudged | SteppedBack | Concluded
+    ProbeStarted
+    | NodeAnswered
+    | ProbeFinished
+    | Waiting
+    | WalkStarted
+    | StepStarted
+    | StepJudged
+    | SteppedBack
+    | Concluded
+    | Noted
+    | Acted
 )

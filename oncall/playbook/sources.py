@@ -80,12 +80,23 @@ class LiveSource:
             self._whole[probe] = evidence
         return self._whole[probe]
 
-    def renew(self, probe: str) -> None:
-        """Put a probe anew the next time it is asked for."""
+    def renew(self, probe: str, deadline: float) -> None:
+        """Put a probe anew the next time it is asked for; the answer has to be there by the new deadline."""
+        self._deadline = max(self._deadline, deadline)
         task = self._tasks.pop(probe, None)
         if task is not None:
             task.cancel()
         self._whole.pop(probe, None)
+
+    async def ask_again(self, host: str, case: Case) -> None:
+        """Put every probe that one node did not answer in full to that node once more."""
+        lacking = [
+            probe
+            for probe, folder in self._folders.items()
+            if probe in PROBES and host in folder.evidence().coverage.missing
+        ]
+        asking = (self._ask(PROBES[probe], case, (host,), folder=self._folders[probe]) for probe in lacking)
+        await asyncio.gather(*asking)
 
     async def close(self) -> None:
         """End what is still being asked; what it brought so far is kept."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from oncall.playbook.engine import WalkedStep
+from oncall.probes.catalogue import PROBES
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
 from oncall.readings.finding import Finding, Role
@@ -59,7 +60,7 @@ def build_account(
         steps=_steps(case, steps, names),
         findings=tuple(NumberedFinding(id=name, finding=finding) for finding, name in names.items()),
         coverage=coverage,
-        seen=seen(case, coverage),
+        seen=seen(case, PROBES),
         bundle=bundle,
     )
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from oncall.bundle.store import Bundle
 from oncall.playbook.engine import Source, walk
 from oncall.playbook.events import WalkEvent
+from oncall.playbook.journal import read_standing
 from oncall.playbook.loader import load as load_playbook
 from oncall.playbook.sources import LiveSource, RecordedSource
 from oncall.reach.open import open_reach
@@ -40,7 +41,7 @@ async def triage(bundle: Bundle, listen: Listener, *, deadline_s: float | None =
         bundle.append_event(event)
         listen(event)
 
-    async with _live(bundle, case, tell, deadline_s) as source:
+    async with live_source(bundle, case, tell, deadline_s) as source:
         source.start(case)
         return await _walk(bundle, source, case, tell)
 
@@ -48,7 +49,7 @@ async def triage(bundle: Bundle, listen: Listener, *, deadline_s: float | None =
 async def find_ranks(bundle: Bundle, listen: Listener) -> RankMap:
     """The rank map that the processes on the nodes tell, and nothing else asked of them."""
     case = case_of(bundle)
-    async with _live(bundle, case, listen, None) as source:
+    async with live_source(bundle, case, listen, None) as source:
         for probe in ("processes", "gpus"):
             evidence = await source.evidence(probe, case)
             if evidence is not None:
@@ -57,7 +58,10 @@ async def find_ranks(bundle: Bundle, listen: Listener) -> RankMap:
 
 
 @asynccontextmanager
-async def _live(bundle: Bundle, case: Case, listen: Listener, deadline_s: float | None) -> AsyncIterator[LiveSource]:
+async def live_source(
+    bundle: Bundle, case: Case, listen: Listener, deadline_s: float | None
+) -> AsyncIterator[LiveSource]:
+    """The nodes of a run, asked for as long as the context lasts; `deadline_s` as for `triage`."""
     limit = deadline_s if deadline_s is not None else case.run.thresholds.triage_s
     reach = open_reach(case.run.reach)
     source = LiveSource(bundle, reach, expand_hosts(case.run.nodes), listen, time.monotonic() + limit)
@@ -75,5 +79,7 @@ async def replay(bundle: Bundle, listen: Listener) -> Report:
 
 async def _walk(bundle: Bundle, source: Source, case: Case, listen: Listener) -> Report:
     started = time.monotonic()
-    walked = await walk(load_playbook(bundle.manifest.playbook), source, case, listen)
+    standing = read_standing(bundle)
+    playbook = load_playbook(standing.playbook or bundle.manifest.playbook)
+    walked = await walk(playbook, source, case, listen, standing.overrulings)
     return build_report(walked, bundle=str(bundle.path), took_s=time.monotonic() - started)
