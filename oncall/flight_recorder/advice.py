@@ -14,7 +14,7 @@ _CHECKS = {
     Kind.SPLIT_MISMATCH: "the split sizes of every member: what one sends another must expect",
     Kind.UNEVEN_ITERATIONS: "the number of batches or micro-batches on this rank against its peers",
     Kind.EARLY_EXIT: "the length of this rank's data loader: drop_last, a sampler that pads, join()",
-    Kind.STUCK_BEFORE_COLLECTIVE: "the main thread's stack on this rank (py-spy dump), its last log line, its process state",
+    Kind.STUCK_BEFORE_COLLECTIVE: "this rank's main-thread stack (py-spy dump), its last log line, its process state",
     Kind.IN_LAUNCH: "the native stack of this rank (py-spy dump --native): inside the library call or the allocator",
     Kind.GPU_STALLED: "Xid and ECC errors of this rank's GPU, its power against its use, and a second snapshot",
     Kind.P2P_MISMATCH: "the pipeline schedule at both call sites",

@@ -140,7 +140,7 @@ class Finder:
     def _judge_unseen(
         self, unseen: Sequence[tuple[Sink, Mapping[Node, int]]], explained: set[int]
     ) -> tuple[list[Origin], list[Undecided]]:
-        """Missing dumps count only for waiting that nothing else explains; a rank is named only if it alone is missing."""
+        """Missing dumps count only for waiting that nothing else explains; only a sole missing rank is named."""
         graph = self._graph
         open_ranks = [rank for rank in graph.waiting if rank not in explained]
         rows = [(sink.nodes[0], steps) for sink, steps in unseen if any(rank in steps for rank in open_ranks)]
