@@ -16,6 +16,8 @@ AFTERMATH_S = 600.0
 """How long a fault goes on making kernel messages: GSP time-outs for minutes, then the channels of killed ranks."""
 COLLECTIVE_S = 3600.0
 """How long after a cause a rank may give up: twice PyTorch's old default time-out of 30 minutes."""
+NFS_SILENCE_S = 180.0
+"""How long NFS over TCP waits before it says that a server does not answer: timeo=600, retrans=2 (nfs(5))."""
 IN_FLIGHT_S = 60.0
 """How long before a cause a collective may have begun that then never ended: one step."""
 
@@ -64,16 +66,21 @@ class IncidentOrder:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """An occurrence with its part and the bounds of when it began, in seconds since 1970.
+    """An occurrence with its part and times in seconds since 1970: bounds of when it began, and when it ended at last.
 
-    A rank that gave up after waiting was hurt when it began to wait, so that is when its event began.
+    Some events are told late: a rank that gives up began to wait long before, and that is when it was hurt.
     """
 
     what: Occurrence
     part: Part
     earliest: float
     latest: float
-    waited: bool
+    ended: float
+
+    @property
+    def waited(self) -> bool:
+        """Whether a rank tells how long it had waited."""
+        return self.part is Part.COLLECTIVE and self.latest < self.ended
 
     @property
     def latest_cause(self) -> float:
@@ -100,7 +107,7 @@ def order(occurrences: Iterable[Occurrence]) -> IncidentOrder:
         else:
             moments.append(_moment(occurrence, occurrence.at, part))
     incidents: list[_Open] = []
-    causes = _Causes(slack_s=max((moment.latest - moment.earliest for moment in moments), default=0.0))
+    causes = _Causes(longest_s=max((moment.ended - moment.earliest for moment in moments), default=0.0))
     for part in Part:
         _place(sorted((moment for moment in moments if moment.part is part), key=_by_time), incidents, causes)
     incidents.sort(key=lambda incident: _by_time(incident.cause))
@@ -112,10 +119,23 @@ def order(occurrences: Iterable[Occurrence]) -> IncidentOrder:
 
 
 def _moment(occurrence: Occurrence, at: datetime, part: Part) -> _Moment:
-    ran_ms = occurrence.event.number("ran_ms") if part is Part.COLLECTIVE else None
-    began = at.timestamp() - (0.0 if ran_ms is None else ran_ms / 1000)
-    slack_s = occurrence.uncertainty_s
-    return _Moment(occurrence, part, began - slack_s, began + slack_s, waited=ran_ms is not None)
+    longest_s, shortest_s = _told_late_s(occurrence.event)
+    told, slack_s = at.timestamp(), occurrence.uncertainty_s
+    return _Moment(occurrence, part, told - longest_s - slack_s, told - shortest_s + slack_s, told + slack_s)
+
+
+def _told_late_s(event: Event) -> tuple[float, float]:
+    """How long before its line an event began, at most and at least.
+
+    A collective says how long it ran. The kernel looks for hung tasks once in `seconds`, and reports one that did not
+    move between two looks (kernel/hung_task.c). NFS over TCP speaks up after its time-out and retries.
+    """
+    ran_ms, seconds = event.number("ran_ms"), event.number("seconds")
+    if ran_ms is not None:
+        return ran_ms / 1000, ran_ms / 1000
+    if event.kind == "hung_task" and seconds is not None:
+        return 2.0 * seconds, float(seconds)
+    return (NFS_SILENCE_S, 0.0) if event.kind == "nfs_not_responding" else (0.0, 0.0)
 
 
 def _by_time(moment: _Moment) -> tuple[float, str, str, int]:
@@ -125,20 +145,19 @@ def _by_time(moment: _Moment) -> tuple[float, str, str, int]:
 
 
 class _Causes:
-    """First events found so far, by part, and by part and host, each list in time."""
+    """Moments that may lead to others, by part, and by part and host, each list in time."""
 
-    def __init__(self, slack_s: float) -> None:
-        self._slack_s = slack_s
-        self._lists: dict[tuple[Part, str | None], tuple[list[float], list[_Open]]] = {}
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._lists: dict[tuple[Part, str | None], tuple[list[float], list[tuple[_Moment, _Open]]]] = {}
 
-    def add(self, incident: _Open) -> None:
-        """Take an incident among the causes of later moments."""
-        cause = incident.cause
+    def add(self, cause: _Moment, incident: _Open) -> None:
+        """Take a moment among the causes of later ones, which then belong to its incident."""
         for host in (None, cause.what.host):
-            starts, incidents = self._lists.setdefault((cause.part, host), ([], []))
+            starts, causes = self._lists.setdefault((cause.part, host), ([], []))
             at = bisect_right(starts, cause.earliest)
             starts.insert(at, cause.earliest)
-            incidents.insert(at, incident)
+            causes.insert(at, (cause, incident))
 
     def of(self, moment: _Moment) -> _Open | None:
         """The incident that led to a moment: the same host's before the run's, the likelier cause before the other.
@@ -151,29 +170,35 @@ class _Causes:
                 reach = effects.get(moment.part)
                 if reach is None or (host is None and reach is Reach.HOST):
                     continue
-                found = next((each for each in self._near(moment, part, host) if _in_time(each.cause, moment)), None)
+                near = self._near(moment, part, host)
+                found = next((incident for cause, incident in near if _in_time(cause, moment)), None)
                 if found is not None:
                     return found
         return None
 
-    def _near(self, moment: _Moment, part: Part, host: str | None) -> Iterator[_Open]:
-        starts, incidents = self._lists.get((part, host), ([], []))
-        oldest = bisect_left(starts, moment.earliest - _window_s(moment) - self._slack_s)
+    def _near(self, moment: _Moment, part: Part, host: str | None) -> Iterator[tuple[_Moment, _Open]]:
+        starts, causes = self._lists.get((part, host), ([], []))
+        oldest = bisect_left(starts, moment.earliest - _window_s(moment) - self._longest_s)
         newest = bisect_right(starts, moment.latest_cause)
         near = range(oldest, newest)
-        return (incidents[at] for at in (reversed(near) if moment.waited else near))
+        return (causes[at] for at in (reversed(near) if moment.waited else near))
 
 
 def _place(moments: Iterable[_Moment], incidents: list[_Open], causes: _Causes) -> None:
-    """Give each moment of one part to the incident that led to it; one without any starts its own."""
+    """Give each moment of one part to the incident that led to it; one without any starts its own.
+
+    Ranks that end, though themselves a consequence, make the system clean up long after the first cause.
+    """
     for moment in moments:
         found = causes.of(moment)
-        if found is not None:
-            found.effects.append(moment)
+        if found is None:
+            found = _Open(moment)
+            incidents.append(found)
+            causes.add(moment, found)
             continue
-        started = _Open(moment)
-        incidents.append(started)
-        causes.add(started)
+        found.effects.append(moment)
+        if moment.part is Part.COLLECTIVE:
+            causes.add(moment, found)
 
 
 def _window_s(effect: _Moment) -> float:
@@ -182,7 +207,7 @@ def _window_s(effect: _Moment) -> float:
 
 def _in_time(cause: _Moment, effect: _Moment) -> bool:
     """Whether one event may have come before another, and near enough to have led to it."""
-    return cause.earliest <= effect.latest_cause and effect.earliest - cause.latest <= _window_s(effect)
+    return cause.earliest <= effect.latest_cause and effect.earliest - cause.ended <= _window_s(effect)
 
 
 def _fold(effects: Sequence[_Moment]) -> tuple[Consequence, ...]:

@@ -12,16 +12,18 @@ class Part(Enum):
     """The part of an event, the likelier causes first.
 
     FAULT: a GPU, its driver or firmware, PCIe, memory or CPU of a host. LINK: NVLink, NVSwitch, network port.
-    STORAGE: a file system that does not answer. JOB: the program's own error, or its death. FOLLOW_UP: what the system
-    did about another event. COLLECTIVE: a rank that waited in vain, or the launcher's word that ranks ended.
+    STORAGE: a file system that does not answer. JOB: the program's own error, or its death. STALL: a task that stands
+    still. COLLECTIVE: a rank that waited in vain, or the launcher's word that ranks ended. FOLLOW_UP: what the system
+    did about another event.
     """
 
     FAULT = 0
     LINK = 1
     STORAGE = 2
     JOB = 3
-    FOLLOW_UP = 4
+    STALL = 4
     COLLECTIVE = 5
+    FOLLOW_UP = 6
 
 
 class Reach(Enum):
@@ -36,19 +38,27 @@ LEADS_TO: Mapping[Part, Mapping[Part, Reach]] = {
         Part.FAULT: Reach.HOST,
         Part.LINK: Reach.RUN,
         Part.JOB: Reach.HOST,
-        Part.FOLLOW_UP: Reach.RUN,
+        Part.STALL: Reach.HOST,
         Part.COLLECTIVE: Reach.RUN,
+        Part.FOLLOW_UP: Reach.RUN,
     },
     Part.LINK: {
         Part.LINK: Reach.RUN,
         Part.JOB: Reach.RUN,
-        Part.FOLLOW_UP: Reach.RUN,
+        Part.STALL: Reach.HOST,
         Part.COLLECTIVE: Reach.RUN,
+        Part.FOLLOW_UP: Reach.RUN,
     },
-    Part.STORAGE: {Part.STORAGE: Reach.RUN, Part.FOLLOW_UP: Reach.RUN, Part.COLLECTIVE: Reach.RUN},
-    Part.JOB: {Part.JOB: Reach.RUN, Part.FOLLOW_UP: Reach.RUN, Part.COLLECTIVE: Reach.RUN},
-    Part.FOLLOW_UP: {Part.FOLLOW_UP: Reach.RUN, Part.COLLECTIVE: Reach.RUN},
-    Part.COLLECTIVE: {Part.COLLECTIVE: Reach.RUN},
+    Part.STORAGE: {
+        Part.STORAGE: Reach.RUN,
+        Part.STALL: Reach.RUN,
+        Part.COLLECTIVE: Reach.RUN,
+        Part.FOLLOW_UP: Reach.RUN,
+    },
+    Part.JOB: {Part.JOB: Reach.RUN, Part.STALL: Reach.HOST, Part.COLLECTIVE: Reach.RUN, Part.FOLLOW_UP: Reach.RUN},
+    Part.STALL: {Part.STALL: Reach.RUN, Part.COLLECTIVE: Reach.RUN, Part.FOLLOW_UP: Reach.RUN},
+    Part.COLLECTIVE: {Part.COLLECTIVE: Reach.RUN, Part.FOLLOW_UP: Reach.RUN},
+    Part.FOLLOW_UP: {Part.FOLLOW_UP: Reach.RUN},
 }
 """A GPU that dies on one host breaks links and starves ranks on all, but breaks no GPU and no program elsewhere."""
 
@@ -79,7 +89,8 @@ _PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("sxid", "nic_link", "mlx5_port_module", "nccl_ib_async_event"), Part.LINK),
     **dict.fromkeys(("nfs_not_responding", "lustre_error", "lustre_lost", "lustre_evicted"), Part.STORAGE),
     **dict.fromkeys(("oom_kill", "segfault"), Part.JOB),
-    **dict.fromkeys(("hung_task", "gsp_rate_limit"), Part.FOLLOW_UP),
+    "hung_task": Part.STALL,
+    "gsp_rate_limit": Part.FOLLOW_UP,
     **dict.fromkeys(
         (
             "nccl_timeout",
