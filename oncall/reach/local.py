@@ -40,6 +40,7 @@ class LocalReach:
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
         return Ended(Outcome.OK, started, time.monotonic() - clock, None, process.returncode, stderr.text)
 
     async def close(self) -> None:

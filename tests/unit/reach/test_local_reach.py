@@ -1,0 +1,89 @@
+"""The local reach, and with it the fan-out and the bundle, on real shells."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
+from oncall.bundle.store import Bundle, Manifest
+from oncall.reach.fanout import ask_all
+from oncall.reach.local import LocalReach
+
+BOUNDARY = "oncall-0123456789abcdef"
+
+
+def bundle(tmp_path: Path) -> Bundle:
+    return Bundle.create(Manifest(run="run42", started=datetime.now(UTC)), 'nodes = "n"', tmp_path / "bundle")
+
+
+async def ask(store: Bundle, scripts: dict[str, str], deadline_s: float = 10.0) -> Evidence:
+    folder = store.probe_folder("logs", scripts)
+    encoded = {host: script.encode() for host, script in scripts.items()}
+    return await ask_all(
+        LocalReach(), folder, encoded, boundary=BOUNDARY, deadline_s=deadline_s, on_answer=lambda _: None
+    )
+
+
+async def test_noise_before_the_first_part_is_no_answer(tmp_path: Path) -> None:
+    script = (
+        f"echo welcome; printf '\\n{BOUNDARY}\\tfile\\tpath=/a%%09b\\nraw \\377 bytes'; printf '\\n{BOUNDARY}\\tend\\n'"
+    )
+    evidence = await ask(bundle(tmp_path), {"n1": script})
+    parts = evidence.parts("n1")
+    assert [part.name for part in parts] == ["file", "end"]
+    assert parts[0].attributes == {"path": "/a\tb"}
+    assert parts[0].data == b"raw \xff bytes"
+
+
+async def test_a_script_without_end_delays_nobody_and_what_it_said_is_kept(tmp_path: Path) -> None:
+    said = f"printf '\\n{BOUNDARY}\\tfile\\nhalf'; sleep 60"
+    done = f"printf '\\n{BOUNDARY}\\tend\\n'"
+    began = time.monotonic()
+    evidence = await ask(bundle(tmp_path), {"slow": said, "quick": done}, deadline_s=1.0)
+    assert time.monotonic() - began < 5
+    assert evidence.answers["slow"].outcome is Outcome.PARTIAL
+    assert evidence.parts("slow")[0].data == b"half"
+    assert evidence.coverage.answered == ("quick",)
+    assert evidence.coverage.describe() == "1 of 2 nodes answered; slow: no end within 1 s"
+
+
+async def test_a_failing_script_is_a_failed_node_with_its_words(tmp_path: Path) -> None:
+    evidence = await ask(bundle(tmp_path), {"n1": "echo no such thing >&2; exit 3"})
+    assert evidence.answers["n1"].outcome is Outcome.FAILED
+    assert "exit code 3: no such thing" in evidence.coverage.missing["n1"]
+
+
+async def test_a_bundle_interrupted_half_way_replays_what_had_arrived(tmp_path: Path) -> None:
+    store = bundle(tmp_path)
+    answered = asyncio.Event()
+    folder = store.probe_folder("logs", ["quick", "slow"])
+    scripts = {
+        "quick": f"printf '\\n{BOUNDARY}\\tend\\n'".encode(),
+        "slow": f"printf '\\n{BOUNDARY}\\tfile\\nhalf'; sleep 60".encode(),
+    }
+
+    def on_answer(answer: NodeAnswer) -> None:
+        answered.set()
+
+    task = asyncio.create_task(
+        ask_all(LocalReach(), folder, scripts, boundary=BOUNDARY, deadline_s=60, on_answer=on_answer)
+    )
+    await answered.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    again = Bundle.open(store.path).evidence("logs")
+    assert again is not None
+    assert again.coverage.answered == ("quick",)
+    assert again.answers["slow"].outcome is Outcome.CANCELLED
+
+
+async def test_an_index_line_cut_by_a_crash_loses_only_itself(tmp_path: Path) -> None:
+    store = bundle(tmp_path)
+    await ask(store, {"n1": "true", "n2": "true"})
+    index = store.path / "evidence/logs/1/index.jsonl"
+    index.write_bytes(index.read_bytes()[:-20])
+    again = Bundle.open(store.path).evidence("logs")
+    assert again is not None
+    assert len(again.answers) == 1
+    assert len(again.coverage.missing) == 1
