@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from oncall.formats.event import Event, Json
-from oncall.signals.records import StepRecord
+from oncall.signals.records import StepRecord, plausible_time
 
 GIB = 1 << 30
 
@@ -25,8 +25,6 @@ _FIELDS: Mapping[str, tuple[str, float]] = {
     "mem_gib": ("mem_reserved_peak", GIB),
 }
 """Field of a step event → signal and factor to its unit. torchtitan prints the reserved peak (v0.3.0)."""
-
-_AHEAD_S = 60.0
 
 
 class StepLines:
@@ -78,7 +76,6 @@ def _time(stamp: str | None, written: float) -> float:
     if stamp is None:
         return written
     try:
-        time = datetime.fromisoformat(stamp).astimezone().timestamp()
+        return plausible_time(datetime.fromisoformat(stamp).astimezone().timestamp(), written)
     except (ValueError, OverflowError, OSError):
         return written
-    return time if time <= written + _AHEAD_S else written

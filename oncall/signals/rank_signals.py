@@ -56,9 +56,8 @@ class RankSignals:
 
     def take(self, record: StepRecord, live: bool) -> None:
         """Take one record; one from before the start is ignored when a younger one was read already."""
-        if not live and self.last_record is not None and record.time < self.last_record:
+        if not self._hear(record.time, live):
             return
-        self.last_record = record.time
         values = dict(record.values)
         if record.step is not None and record.step != self.step:
             self._complete(record.step, record.time, values, live)
@@ -74,25 +73,34 @@ class RankSignals:
         if loss is not None:
             self.loss_is_finite = math.isfinite(loss)
 
-    def start_span(self, name: str) -> None:
+    def start_span(self, name: str, time: float) -> None:
         """Note that a span began: from here on its errors are counted."""
+        self._hear(time, live=False)
         if name in self.span_errors or len(self.span_errors) < MAX_SPAN_NAMES:
             self.span_errors[name] += 0
 
-    def fail_span(self, name: str, live: bool) -> None:
+    def fail_span(self, name: str, time: float, live: bool) -> None:
         """Note that a span ended in an exception."""
-        self.start_span(name)
+        self.start_span(name, time)
         if live and name in self.span_errors:
             self.span_errors[name] += 1
 
     def end_span(self, name: str, seconds: float, step: int | None, time: float, live: bool) -> None:
         """Note that a span ended well; the span `step` is a step completed, a long SAVE_SPAN a checkpoint saved."""
+        if not self._hear(time, live):
+            return
         if name in self.spans or len(self.spans) < MAX_SPAN_NAMES:
             self.spans[name] = seconds
         if name == "step":
             self.take(StepRecord(None, time, step, {"step_time_s": seconds}), live)
         elif name == SAVE_SPAN and seconds >= SAVE_AT_LEAST_S:
             self.take(StepRecord(None, time, None, {"ckpt_duration_s": seconds}), live)
+
+    def _hear(self, time: float, live: bool) -> bool:
+        if not live and self.last_record is not None and time < self.last_record:
+            return False
+        self.last_record = time
+        return True
 
     def _complete(self, step: int, time: float, values: dict[str, float | None], live: bool) -> None:
         if values.get("step_time_s") is None and self.step is not None and self.completed is not None:

@@ -57,7 +57,7 @@ def read_record(line: bytes, rank: int | None, written: float) -> StepRecord | N
     if step is None and not values:
         return None
     spoken = _whole(found.get("rank"))
-    return StepRecord(spoken if spoken is not None else rank, _time(found.get("t"), written), step, values)
+    return StepRecord(spoken if spoken is not None else rank, plausible_time(found.get("t"), written), step, values)
 
 
 def field_name(said: str) -> str | None:
@@ -85,6 +85,10 @@ def _whole(said: object) -> int | None:
     return int(value) if value is not None and math.isfinite(value) and value == int(value) and value >= 0 else None
 
 
-def _time(said: object, written: float) -> float:
+def plausible_time(said: object, written: float) -> float:
+    """`said` if it is a time in unix seconds that a record in a file last written to at `written` can have.
+
+    Else `written`: a time in other units or ahead of the clock would keep a run that hangs looking alive.
+    """
     value = _number(said)
     return value if value is not None and _EARLIEST < value <= written + _AHEAD_S else written

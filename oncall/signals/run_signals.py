@@ -9,7 +9,7 @@ from oncall.formats.steps_trace import read_trace
 from oncall.formats.torchrun import read_torchrun
 from oncall.signals.log_events import StepLines
 from oncall.signals.rank_signals import RankSignals
-from oncall.signals.records import StepRecord, field_name, read_record
+from oncall.signals.records import StepRecord, field_name, plausible_time, read_record
 from oncall.signals.span_pairs import Phase, SpanPairs
 from oncall.signals.tail import Chunk
 
@@ -96,9 +96,9 @@ class RunSignals:
             if state is None:
                 self.bad_lines += 1
             elif record.phase is Phase.START:
-                state.start_span(record.name)
+                state.start_span(record.name, record.time)
             elif record.phase is Phase.ERROR:
-                state.fail_span(record.name, live)
+                state.fail_span(record.name, record.time, live)
             elif record.seconds is not None:
                 state.end_span(record.name, record.seconds, record.step, record.time, live)
 
@@ -108,7 +108,8 @@ class RunSignals:
         state = self._state(self._by_record, event.number("rank"))
         if state is not None and field is not None and isinstance(value, int | float):
             stamp = event.number("time_us")
-            state.take(StepRecord(None, written if stamp is None else stamp / 1e6, None, {field: float(value)}), live)
+            time = plausible_time(None if stamp is None else stamp / 1e6, written)
+            state.take(StepRecord(None, time, None, {field: float(value)}), live)
 
     def _take_log(self, chunk: Chunk) -> None:
         local = _TORCHRUN_LOG.search(chunk.path)

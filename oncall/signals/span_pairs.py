@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from oncall.formats.event import Event
+from oncall.signals.records import plausible_time
 
 MAX_OPEN_SPANS = 256
 """Starts kept of one file; a healthy trainer has under ten open at once."""
@@ -45,13 +46,13 @@ class SpanPairs:
         self._failed: set[tuple[str | None, str]] = set()
 
     def records(self, events: Iterable[Event], written: float) -> Iterator[SpanRecord]:
-        """The span records among `events`; `written` stands in for a time that a record does not tell."""
+        """The span records among `events`; `written`, in unix seconds, stands in for a missing time."""
         for event in events:
             name = event.text("name")
             if name is None or event.kind not in _PHASES:
                 continue
             stamp = event.number("time_us")
-            time = written if stamp is None else stamp / 1e6
+            time = plausible_time(None if stamp is None else stamp / 1e6, written)
             key = (event.text("task"), name)
             phase = Phase(event.kind)
             seconds = self._pair(key, phase, time, event.fields.get("duration_ms"))

@@ -93,7 +93,7 @@ def test_history_counts_nothing() -> None:
     for step in range(12):
         feed(state, step, step, live=False, grad_norm=1.0, consumed_samples=1000.0 - step)
     feed(state, 12, 12, live=False, grad_norm=99.0)
-    state.fail_span("checkpoint_save", live=False)
+    state.fail_span("checkpoint_save", START + 12, live=False)
     assert (state.grad_norm_spikes, state.data_backwards, state.span_errors["checkpoint_save"]) == (0, 0, 0)
 
 
@@ -141,9 +141,9 @@ def test_finished_holds_until_another_step() -> None:
 def test_number_of_span_names_is_bounded() -> None:
     state = RankSignals()
     for number in range(1000):
-        state.start_span(f"s{number}")
+        state.start_span(f"s{number}", START)
         state.end_span(f"s{number}", 1.0, None, START, live=True)
-        state.fail_span(f"s{number}", live=True)
+        state.fail_span(f"s{number}", START, live=True)
     assert len(state.spans) == len(state.span_errors) == 64
 
 

@@ -43,7 +43,8 @@ def test_null_is_not_known_any_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{", "[1]", "3", '"loss"', "{}", '{"loss": "low"}', "[" * 100_000, '{"step": 1}{"step": 2}', b"\xff\xfe"]
+    "line",
+    ["", "{", "[1]", "3", '"loss"', "{}", '{"loss": "low"}', "[" * 100_000, '{"step": 1}{"step": 2}', b"\xff\xfe"],
 )
 def test_what_is_no_record(line: str | bytes) -> None:
     assert read(line) is None
@@ -87,7 +88,9 @@ def test_any_bytes_are_read_or_refused(line: bytes) -> None:
     read(line)
 
 
-@given(st.dictionaries(st.text(max_size=20), st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())))
+@given(
+    st.dictionaries(st.text(max_size=20), st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()))
+)
 def test_any_object_is_read_or_refused(record: dict[str, object]) -> None:
     for value in (read(json.dumps(record)) or {}).values():
         assert value is None or isinstance(value, float)
