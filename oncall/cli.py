@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "ranks": "show which rank runs where",
     "schema": "print the JSON Schema of an answer or of a file",
     "replay": "walk a recorded incident again, with no network",
+    "demo": "show what a triage answers, on a recorded incident",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
     "xid": "explain Xid codes, or the kernel log that holds them",

@@ -1,0 +1,1 @@
+"""Recorded incidents, to learn the product on and to try playbooks against."""
