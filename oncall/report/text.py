@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from oncall.flight_recorder.report import neutral
+from oncall.report.durations import duration
 from oncall.report.model import Report
 
 _WIDTH = 100
@@ -37,17 +38,12 @@ def _status(report: Report) -> str:
     if report.last_step is not None:
         step = report.last_step
         bound = "at least " if step.at_least else ""
-        age = f", {bound}{_duration(step.age_s)} ago" if step.age_s is not None else ""
+        age = f", {bound}{duration(step.age_s)} ago" if step.age_s is not None else ""
         normal = f" (normal {step.normal_s:.3g} s a step)" if step.normal_s is not None else ""
         parts.append(f"last step {step.step:,}{age}{normal}")
     if report.cost.usd is not None and report.cost.usd_per_minute is not None:
         parts.append(f"idle so far ${report.cost.usd:,.0f}, ${report.cost.usd_per_minute:,.0f} a minute")
     return "   ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole} s" if whole < 120 else f"{whole // 60} m {whole % 60:02} s"
 
 
 def _do(report: Report) -> Iterator[str]:
