@@ -2,9 +2,10 @@
 
 import textwrap
 from collections.abc import Iterator
+from datetime import timedelta
 
 from oncall.flight_recorder.report import neutral
-from oncall.report.durations import duration
+from oncall.report.durations import dollars, duration
 from oncall.report.model import Report
 
 _WIDTH = 100
@@ -38,12 +39,19 @@ def _status(report: Report) -> str:
     if report.last_step is not None:
         step = report.last_step
         bound = "at least " if step.at_least else ""
-        age = f", {bound}{duration(step.age_s)} ago" if step.age_s is not None else ""
+        age = f", {bound}{duration(step.age_s)} ago{_at(report)}" if step.age_s is not None else ""
         normal = f" (normal {step.normal_s:.3g} s a step)" if step.normal_s is not None else ""
         parts.append(f"last step {step.step:,}{age}{normal}")
     if report.cost.usd is not None and report.cost.usd_per_minute is not None:
-        parts.append(f"idle so far ${report.cost.usd:,.0f}, ${report.cost.usd_per_minute:,.0f} a minute")
+        parts.append(f"idle so far {dollars(report.cost.usd)}, {dollars(report.cost.usd_per_minute)} a minute")
     return "   ".join(parts)
+
+
+def _at(report: Report) -> str:
+    step = report.last_step
+    if step is None or step.age_s is None or step.at_least:
+        return ""
+    return f" at {report.started - timedelta(seconds=step.age_s):%H:%M:%S} UTC"
 
 
 def _do(report: Report) -> Iterator[str]:
