@@ -76,6 +76,6 @@ SIGNATURES = (
     Signature(b"blocked for more than", _read_hung),
     Signature(b"BUG: soft lockup", _read_soft_lockup),
     Signature(b"detected hard LOCKUP", _read_hard_lockup),
-    Signature(b"detected ", _read_rcu),
+    Signature(b"INFO: rcu_", _read_rcu),
     Signature(b": segfault at ", _read_segfault),
 )

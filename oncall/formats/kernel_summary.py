@@ -92,16 +92,9 @@ def summarise(events: Sequence[Event]) -> dict[str, Json]:
     errors with ten quiet minutes between them, None where lines hold no time. `gpu` (its UUID if the log tells it),
     `root` and `action` stand only where one GPU is hurt; `root` names the place where an NVSwitch is hurt too.
     """
-    verdicts = [(event, should_page(event)) for event in events]
-    by_gpu: dict[str, list[Json]] = {}
-    for event in events:
-        pci, code = event.text("pci"), _code(event)
-        if pci is not None and code is not None and code not in by_gpu.setdefault(pci, []):
-            by_gpu[pci].append(code)
-    pages = any(verdict for _, verdict in verdicts)
-    unknown = any(verdict is None for _, verdict in verdicts)
     xids = [event for event in events if event.kind == "xid"]
     gpus = {str(event.fields["device"]) for event in events if event.text("driver") == "nvidia"}
+    by_gpu = _codes_by_gpu(events)
     causes = first_causes(events)
     return {
         "incidents": _bursts(events),
@@ -110,14 +103,31 @@ def summarise(events: Sequence[Event]) -> dict[str, Json]:
         "distinct_gpus": list(by_gpu),
         "by_gpu": dict(by_gpu),
         "root_causes": dict(causes),
-        "page": True if pages else None if unknown else False,
-        "page_gpus": _distinct(_gpu(event, gpus) for event, verdict in verdicts if verdict),
+        **_pages(events, gpus),
         "do_not_page": [f"injected line {event.first_line}" for event in xids if _injected(event)],
         "victims": _distinct(event.text("process") for event in xids),
         "final_recovery_action": _last_actions(xids),
         "decode": _decoded(xids),
         "flap": _flaps(events),
         **_only_gpu(events, causes, gpus),
+    }
+
+
+def _codes_by_gpu(events: Iterable[Event]) -> dict[str, list[Json]]:
+    by_gpu: dict[str, list[Json]] = {}
+    for event in events:
+        pci, code = event.text("pci"), _code(event)
+        if pci is not None and code is not None and code not in by_gpu.setdefault(pci, []):
+            by_gpu[pci].append(code)
+    return by_gpu
+
+
+def _pages(events: Iterable[Event], gpus: set[str]) -> dict[str, Json]:
+    verdicts = [(event, should_page(event)) for event in events]
+    unknown = any(verdict is None for _, verdict in verdicts)
+    return {
+        "page": True if any(verdict for _, verdict in verdicts) else None if unknown else False,
+        "page_gpus": _distinct(_gpu(event, gpus) for event, verdict in verdicts if verdict),
     }
 
 
