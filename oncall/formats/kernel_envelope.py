@@ -17,7 +17,7 @@ _CLOCK = r"\d\d:\d\d:\d\d(?:\.\d{1,9})?"
 _CALLER = r"(?:\[\s*[TC]\d+\])?"
 _UPTIME = rf"\[\s*(?P<uptime>\d{{1,12}}\.\d{{6}})(?: <\s*[\d.]+>)?\]{_CALLER} ?"
 _DELTA = r"\[(?:\s*\+|<\s*)(?P<delta>\d{1,12}\.\d{6})>?\] ?"
-_MINUTE = rf"\[(?P<minute_month>{_MONTH})\s+(?P<minute_day>\d{{1,2}}) (?P<minute>\d\d:\d\d)\] ?"
+_MINUTE = rf"\[(?P<minute_month>{_MONTH})\s*(?P<minute_day>\d{{1,2}}) (?P<minute>\d\d:\d\d)\] ?"
 _HUMAN = (
     rf"\[[^\]\s\d]{{2,6}}\s+(?P<human_month>{_MONTH})\s+(?P<human_day>\d{{1,2}}) (?P<human_clock>{_CLOCK}) "
     r"(?P<human_year>\d{4})(?: <\s*[\d.]+>)?\] ?"
@@ -32,11 +32,12 @@ _KMSG = r"(?P<prio>\d{1,4}),(?P<seq>\d{1,20}),(?P<usec>\d{1,20}),[^;]{0,80};"
 _TRACE = (
     r"\s*\S.{0,15}-\d+\s+(?:\(\s*[\d-]+\)\s+)?\[\d+\]\s+(?:\S{4,6}\s+)?(?P<trace_clock>\d{1,12}\.\d{1,9}): (?=\w+: )"
 )
+_ODD = r"(?P<odd_host>\S{1,255}) kernel: ?"  # whatever stands before the host: short-full, short-unix, other locales
 _LEVEL = r"[a-z]{3,8}[0-7]?\s*:(?:emerg|alert|crit|err|warn|notice|info|debug)\s*:\s"
 
 _STAMPED = re.compile(
     rf"(?:<(?P<raw_prio>\d{{1,3}})>|{_LEVEL})?"
-    rf"(?:{_KMSG}|(?:{_CLASSIC}|{_ISO})(?:\[\s*(?P<inner>\d{{1,12}}\.\d{{6}})\]{_CALLER} ?)?"
+    rf"(?:{_KMSG}|(?:{_CLASSIC}|{_ISO}|{_ODD})(?:\[\s*(?P<inner>\d{{1,12}}\.\d{{6}})\]{_CALLER} ?)?"
     rf"|{_ISO_DMESG}|{_UPTIME}|{_DELTA}|{_MINUTE}|{_HUMAN}|{_TRACE})"
     rf"|<(?P<lone_prio>\d{{1,3}})>|{_LEVEL}"
 )
@@ -98,9 +99,8 @@ def readings_of(line: str) -> Iterator[tuple[Envelope, str]]:
     yield _opened(line, _STAMPED.match(line), 0)
     collector = _COLLECTOR.match(line)
     if collector is not None:
-        inner = (
-            _DOCKER_TAIL.sub("", line[collector.end() :]) if collector[0].startswith("{") else line[collector.end() :]
-        )
+        inner = line[collector.end() :]
+        inner = _DOCKER_TAIL.sub("", inner) if collector[0].startswith("{") else inner
         yield _opened(inner, _STAMPED.match(inner), 0)
     for later in islice(_STAMPED.finditer(line, 1, 2 * _MAX_PREFIX), _MAX_ENVELOPES):
         if later.start() <= _MAX_PREFIX and _OTHER_PROCESS.search(line, 0, later.start()) is None:
@@ -130,7 +130,7 @@ def _envelope(head: re.Match[str]) -> Envelope:
     return Envelope(
         ts=_timestamp(held),
         uptime_s=int(usec) / 1e6 if usec is not None else uptime_s,
-        host=held.get("host") or held.get("iso_host"),
+        host=held.get("host") or held.get("iso_host") or held.get("odd_host"),
         delta_s=None if delta is None else float(delta),
         kmsg_priority=None if priority is None else int(priority),
         kmsg_seq=None if seq is None else int(seq),

@@ -35,6 +35,9 @@ XID = "NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus."
         ("[  +0.000731] ", {"delta_s": 0.000731, "ts": None, "uptime_s": None}),
         ("[<    0.000731>] ", {"delta_s": 0.000731}),
         ("[Mar 3 04:05] ", {"ts": "03-03T04:05"}),
+        ("[Mar13 04:05] ", {"ts": "03-13T04:05"}),
+        ("Tue 2026-03-03 04:05:06 UTC node-a07 kernel: ", {"host": "node-a07", "ts": None}),
+        ("1767225600.123456 node-a07 kernel: [ 8123.450001] ", {"host": "node-a07", "uptime_s": 8123.450001}),
         ("[Tue Mar  3 04:05:06 2026] ", {"ts": "2026-03-03T04:05:06"}),
         ("[mar. mars  3 04:05:06 2026] ", {"ts": "2026-03-03T04:05:06"}),
         ("Mar  3 04:05:06 node-a07 kernel: ", {"ts": "03-03T04:05:06", "host": "node-a07", "uptime_s": None}),
@@ -341,6 +344,12 @@ def test_other_signs(line: str, expected: dict[str, Any]) -> None:
     read = only(f"[  100.000001] {line}")
 
     assert {name: read.get(name) for name in expected} == expected
+
+
+def test_a_head_of_no_known_form_hides_no_event() -> None:
+    read = only("Tue 2026-03-03 04:05:06 UTC node-a07 kernel: nfs: server nfs-1 not responding, still trying")
+
+    assert said(read, "kind", "host", "server") == ("nfs_not_responding", "node-a07", "nfs-1")
 
 
 def test_old_oom_form_finds_its_sizes_on_the_next_line() -> None:

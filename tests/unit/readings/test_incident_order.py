@@ -64,11 +64,11 @@ def burst(ranks: int) -> list[Occurrence]:
 
 def test_one_lost_gpu_and_1023_time_outs_are_one_incident_cause_first() -> None:
     events = burst(1024)
-    start = time.perf_counter()
+    start = time.process_time()
 
     found = order(events)
 
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     assert firsts(found) == [("xid", 79, "node-087")]
     assert led_to(found) == {
         ("gpu_lost", None): 1,
@@ -282,11 +282,11 @@ def test_folded_lines_count_as_many() -> None:
 def test_a_storm_of_unrelated_faults_is_ordered_in_time() -> None:
     events = [xid(79, f"n{host}", host * 0.5, uncertainty_s=1.0) for host in range(2000)]
     events += [said("nccl_timeout", "z", second * 2.0, ran_ms=600_000) for second in range(5000)]
-    start = time.perf_counter()
+    start = time.process_time()
 
     found = order(events)
 
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     times = [incident.first.at for incident in found.incidents if incident.first.at is not None]
     assert sum(incident.first.event.number("xid") == 79 for incident in found.incidents) == 2000
     assert len(times) == len(found.incidents)
