@@ -78,6 +78,14 @@ class FollowedFile:
         status = os.stat(self.path, follow_symlinks=False)
         return (status.st_size, status.st_mtime_ns) != self._seen
 
+    def has_moved(self) -> bool:
+        """Whether another file, or none, stands at the last known path."""
+        try:
+            status = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return True
+        return (status.st_dev, status.st_ino) != self.key
+
     def modified(self) -> float | None:
         """When the open file was last written to, in unix seconds; None while released."""
         return None if self._fd is None else os.fstat(self._fd).st_mtime

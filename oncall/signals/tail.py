@@ -9,7 +9,7 @@ from oncall.signals.folder_watch import FileSeen, FolderSeen, FolderWatch
 from oncall.signals.followed_file import FollowedFile
 
 RESCAN_S = 5.0
-"""Between two looks for new files and for writes to quiet ones."""
+"""Between two looks for new files and for writes to quiet ones; a rotated file starts one at once."""
 
 QUIET_S = 600.0
 """A file without a write for this long is closed and looked at only with each rescan."""
@@ -48,6 +48,7 @@ class _Entry:
     history: int
     grew: float
     found: bool = True
+    moved: bool = False
 
 
 class Tail:
@@ -57,6 +58,7 @@ class Tail:
         self._watch = FolderWatch([os.path.realpath(root) for root in roots], names)
         self._entries: dict[tuple[int, int], _Entry] = {}
         self._scanned: float | None = None
+        self._rotated = False
         self._overlong_gone = 0
         self.unreadable: dict[str, str] = {}
 
@@ -87,9 +89,9 @@ class Tail:
 
         What cannot be read is in `unreadable` afterwards, path → reason, until a later look succeeds.
         """
-        if self._scanned is None or not 0 <= now - self._scanned < RESCAN_S:
+        if self._scanned is None or self._rotated or not 0 <= now - self._scanned < RESCAN_S:
             self._rescan(now)
-            self._scanned = now
+            self._scanned, self._rotated = now, False
             yield from self._wake(now)
         for key, entry in list(self._entries.items()):
             if entry.file.is_open:
@@ -110,6 +112,8 @@ class Tail:
                 historical = before < entry.history
                 written = file.modified() or now
                 yield Chunk(file.path, key, written, file.taken - before, lines, historical)
+            if not entry.moved and file.has_moved():
+                entry.moved = self._rotated = True
             if now - entry.grew > UNLINKED_S and file.is_unlinked():
                 self._forget(key)
             elif now - entry.grew > QUIET_S:
@@ -130,7 +134,7 @@ class Tail:
         for seen in self._watch.scan(int(now * 1e9)):
             known = self._entries.get(seen.key)
             if known is not None:
-                known.found, known.file.path = True, seen.path
+                known.found, known.moved, known.file.path = True, False, seen.path
             elif seen.wanted:
                 fresh.append(seen)
         self.unreadable = dict(self._watch.unreadable)

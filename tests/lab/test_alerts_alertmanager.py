@@ -20,7 +20,7 @@ from oncall.signals import vocabulary
 
 SHIPPED = Path(vocabulary.__file__).with_name("alertmanager.yml")
 PROGRAM = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True)
