@@ -17,7 +17,7 @@ import msgspec
 import platformdirs
 
 from oncall import __version__
-from oncall.bundle.evidence import Evidence, NodeAnswer
+from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
 from oncall.errors import OncallError, UsageError
 
 SCHEMA = "oncall.bundle/1"
@@ -59,11 +59,14 @@ class AnswerFile:
         self.size += len(data)
 
     def close(self) -> Path | None:
-        """Finish the file; returns its path, or None where nothing arrived."""
+        """Finish the file; returns its path, or None where nothing arrived or the disk took nothing."""
         if self._stream is None:
             return None
-        self._stream.close()
-        self._temporary.rename(self._path)
+        try:
+            self._stream.close()
+            self._temporary.rename(self._path)
+        except OSError:
+            return None
         return self._path
 
 
@@ -84,9 +87,13 @@ class ProbeFolder:
         return AnswerFile(self.path / f"{quote(host, safe='')}.out")
 
     def record(self, answer: NodeAnswer) -> None:
-        """Note how a node answered; on disk when this returns."""
+        """Note how a node answered; on disk when this returns. A full disk leaves it known to this triage alone."""
+        try:
+            _append(self.path / "index.jsonl", msgspec.json.encode(answer))
+        except OSError as error:
+            reason = f"the bundle cannot be written: {error.strerror}"
+            answer = msgspec.structs.replace(answer, outcome=Outcome.FAILED, reason=reason)
         self._answers[answer.host] = answer
-        _append(self.path / "index.jsonl", msgspec.json.encode(answer))
 
     def relative(self, path: Path | None) -> str | None:
         """A path as it is kept in the index."""

@@ -17,7 +17,7 @@ from oncall.playbook.events import NodeAnswered, ProbeFinished, ProbeStarted, Wa
 from oncall.probes.catalogue import CHEAP, PROBES
 from oncall.probes.probe import Probe
 from oncall.reach.fanout import ask_all
-from oncall.reach.protocol import Reach
+from oncall.reach.protocol import Limits, Reach
 from oncall.readings.case import Case
 from oncall.readings.dump_list import dump_list
 from oncall.readings.process_table import process_table
@@ -132,13 +132,14 @@ class LiveSource:
         self._folders[folder.probe] = folder
         self._whole.pop(folder.probe, None)
         self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe.name, asked=tuple(scripts)))
-        seconds = probe.deadline_s or case.run.reach.command_timeout_s
+        usual_s = case.run.reach.command_timeout_s
+        limits = Limits(total_s=probe.deadline_s or usual_s, silence_s=usual_s)
         evidence = await ask_all(
             self._reach,
             folder,
             scripts,
             boundary=boundary,
-            deadline_s=seconds,
+            limits=limits,
             on_answer=lambda answer: self._tell(probe.name, answer),
         )
         answered = len(evidence.coverage.answered)

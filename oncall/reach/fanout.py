@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
 from oncall.bundle.store import ProbeFolder
-from oncall.reach.protocol import Ended, Reach
+from oncall.reach.protocol import Ended, Limits, Reach
 
 
 async def ask_all(
@@ -15,7 +15,7 @@ async def ask_all(
     scripts: Mapping[str, bytes],
     *,
     boundary: str,
-    deadline_s: float,
+    limits: Limits,
     on_answer: Callable[[NodeAnswer], None],
 ) -> Evidence:
     """Run one script on each of its hosts, all at the same time.
@@ -24,7 +24,7 @@ async def ask_all(
         folder: where the raw output and the index go; an answer is on disk before `on_answer` hears of it.
         scripts: host → POSIX shell script.
         boundary: the word that separates the parts of each script's output.
-        deadline_s: for each script, in seconds, after the node is connected.
+        limits: for each script, after the node is connected.
 
     If this is cancelled, the nodes that have not answered are recorded as such, with what they sent so far.
     """
@@ -33,7 +33,9 @@ async def ask_all(
         output = folder.open_answer(host)
         ended = Ended(Outcome.CANCELLED, datetime.now(UTC), 0.0, "the triage ended first")
         try:
-            ended = await reach.run(host, script, output.write, deadline_s)
+            ended = await reach.run(host, script, output.write, limits)
+        except Exception as error:
+            ended = Ended(Outcome.FAILED, datetime.now(UTC), 0.0, f"{type(error).__name__}: {error}")
         finally:
             answer = _answer(host, ended, boundary, folder.relative(output.close()))
             folder.record(answer)

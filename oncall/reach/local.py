@@ -8,13 +8,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Outcome
-from oncall.reach.protocol import Ended, Stderr, drain
+from oncall.reach.protocol import Ended, Limits, Stderr, collect
 
 
 class LocalReach:
     """`Reach` on this machine. Every host name means here."""
 
-    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], deadline_s: float) -> Ended:
+    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], limits: Limits) -> Ended:
         """As `Reach.run`; the script's whole process group is killed at the deadline."""
         started, clock = datetime.now(UTC), time.monotonic()
         process = await asyncio.create_subprocess_exec(
@@ -29,14 +29,13 @@ class LocalReach:
         assert process.stderr is not None
         stderr = Stderr()
         try:
-            async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as tasks:
-                tasks.create_task(_feed(process, script))
-                tasks.create_task(drain(process.stdout, sink))
-                tasks.create_task(drain(process.stderr, stderr.keep))
+            async with asyncio.timeout(limits.total_s):
+                await _feed(process, script)
+                await collect(process.stdout, process.stderr, sink, stderr, limits.silence_s)
                 await process.wait()
         except TimeoutError:
-            reason = f"no end within {deadline_s:g} s"
-            return Ended(Outcome.PARTIAL, started, time.monotonic() - clock, reason, None, stderr.text)
+            took_s = time.monotonic() - clock
+            return Ended(Outcome.PARTIAL, started, took_s, limits.describe(), None, stderr.text)
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)

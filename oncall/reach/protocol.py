@@ -1,5 +1,6 @@
 """What every way to the nodes offers."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,9 +36,42 @@ class Stderr:
         return self._kept.decode("utf-8", "replace")
 
 
-async def drain(stream: ByteStream, sink: Callable[[bytes], None]) -> None:
-    """Hand all that a stream brings to `sink`, as it arrives."""
-    while data := await stream.read(_CHUNK):
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a script may take in all, and how long it may say nothing, in seconds."""
+
+    total_s: float
+    silence_s: float
+
+    def describe(self) -> str:
+        """`no end within 60 s, or silent for 10 s`."""
+        if self.silence_s >= self.total_s:
+            return f"no end within {self.total_s:g} s"
+        return f"no end within {self.total_s:g} s, or silent for {self.silence_s:g} s"
+
+
+async def collect(
+    stdout: ByteStream, stderr: ByteStream, sink: Callable[[bytes], None], said: Stderr, silence_s: float
+) -> None:
+    """Hand all that a command prints to `sink`, as it arrives, and the beginning of its standard error to `said`.
+
+    Raises TimeoutError when nothing comes for `silence_s` seconds.
+    """
+    beside = asyncio.create_task(_drain(stderr, said.keep, None))
+    try:
+        await _drain(stdout, sink, silence_s)
+        await beside
+    finally:
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
+
+
+async def _drain(stream: ByteStream, sink: Callable[[bytes], None], silence_s: float | None) -> None:
+    while True:
+        async with asyncio.timeout(silence_s):
+            data = await stream.read(_CHUNK)
+        if not data:
+            return
         sink(data)
 
 
@@ -56,10 +90,10 @@ class Ended:
 class Reach(Protocol):
     """A way to run a shell script on a node. A node that cannot be asked is an outcome, never an exception."""
 
-    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], deadline_s: float) -> Ended:
+    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], limits: Limits) -> Ended:
         """Run a POSIX shell script on `host`; its standard output goes to `sink` as it arrives.
 
-        Connecting has its own deadline; `deadline_s` is for the script, in seconds.
+        Connecting has its own deadline; `limits` are for the script.
         """
         ...
 

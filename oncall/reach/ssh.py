@@ -13,7 +13,7 @@ import asyncssh
 
 from oncall.bundle.evidence import Outcome
 from oncall.errors import ConfigError
-from oncall.reach.protocol import Ended, Stderr, drain
+from oncall.reach.protocol import Ended, Limits, Stderr, collect
 from oncall.run.model import Reach as ReachOptions
 
 _SESSIONS_PER_NODE = 6
@@ -48,7 +48,7 @@ class SshReach:
         self._settings = _settings(options)
         _raise_open_files_limit()
 
-    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], deadline_s: float) -> Ended:
+    async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], limits: Limits) -> Ended:
         """As `Reach.run`. A node that could not be reached once is not tried again until `forget`."""
         started, clock, stderr = datetime.now(UTC), time.monotonic(), Stderr()
 
@@ -61,10 +61,10 @@ class SshReach:
             return ended(failure.outcome, failure.reason)
         sessions = self._sessions.setdefault(host, asyncio.Semaphore(_SESSIONS_PER_NODE))
         try:
-            async with asyncio.timeout(deadline_s), sessions:
-                code = await _execute(connection, script, sink, stderr)
+            async with asyncio.timeout(limits.total_s), sessions:
+                code = await _execute(connection, script, sink, stderr, limits.silence_s)
         except TimeoutError:
-            return ended(Outcome.PARTIAL, f"logged in, no end within {deadline_s:g} s")
+            return ended(Outcome.PARTIAL, f"logged in, {limits.describe()}")
         except (asyncssh.Error, OSError) as error:
             return ended(Outcome.FAILED, f"connection lost: {error}")
         return ended(Outcome.OK, None, code)
@@ -122,14 +122,14 @@ class SshReach:
         return await asyncssh.connect(self._options.jump, options=self._settings)
 
 
-async def _execute(connection: Any, script: bytes, sink: Callable[[bytes], None], stderr: Stderr) -> int | None:
+async def _execute(
+    connection: Any, script: bytes, sink: Callable[[bytes], None], stderr: Stderr, silence_s: float
+) -> int | None:
     process = await connection.create_process("exec /bin/sh -s", encoding=None)
     try:
         process.stdin.write(script)
         process.stdin.write_eof()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(drain(process.stdout, sink))
-            tasks.create_task(drain(process.stderr, stderr.keep))
+        await collect(process.stdout, process.stderr, sink, stderr, silence_s)
         await process.wait_closed()
     finally:
         process.close()

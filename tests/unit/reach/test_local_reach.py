@@ -9,6 +9,7 @@ from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
 from oncall.bundle.store import Bundle, Manifest
 from oncall.reach.fanout import ask_all
 from oncall.reach.local import LocalReach
+from oncall.reach.protocol import Limits
 
 BOUNDARY = "oncall-0123456789abcdef"
 
@@ -21,7 +22,12 @@ async def ask(store: Bundle, scripts: dict[str, str], deadline_s: float = 10.0) 
     folder = store.probe_folder("logs", scripts)
     encoded = {host: script.encode() for host, script in scripts.items()}
     return await ask_all(
-        LocalReach(), folder, encoded, boundary=BOUNDARY, deadline_s=deadline_s, on_answer=lambda _: None
+        LocalReach(),
+        folder,
+        encoded,
+        boundary=BOUNDARY,
+        limits=Limits(deadline_s, deadline_s),
+        on_answer=lambda _: None,
     )
 
 
@@ -67,7 +73,7 @@ async def test_a_bundle_interrupted_half_way_replays_what_had_arrived(tmp_path: 
         answered.set()
 
     task = asyncio.create_task(
-        ask_all(LocalReach(), folder, scripts, boundary=BOUNDARY, deadline_s=60, on_answer=on_answer)
+        ask_all(LocalReach(), folder, scripts, boundary=BOUNDARY, limits=Limits(60, 60), on_answer=on_answer)
     )
     await answered.wait()
     task.cancel()
@@ -87,3 +93,29 @@ async def test_an_index_line_cut_by_a_crash_loses_only_itself(tmp_path: Path) ->
     assert again is not None
     assert len(again.answers) == 1
     assert len(again.coverage.missing) == 1
+
+
+async def test_a_node_that_falls_silent_is_given_up_before_the_total(tmp_path: Path) -> None:
+    store = bundle(tmp_path)
+    script = f"printf '\\n{BOUNDARY}\\tfile\\nhalf'; sleep 60".encode()
+    folder = store.probe_folder("logs", ["n1"])
+    began = time.monotonic()
+    evidence = await ask_all(
+        LocalReach(), folder, {"n1": script}, boundary=BOUNDARY, limits=Limits(30, 0.5), on_answer=lambda _: None
+    )
+    assert time.monotonic() - began < 10
+    assert evidence.coverage.missing["n1"] == "no end within 30 s, or silent for 0.5 s"
+    assert evidence.parts("n1")[0].data == b"half"
+
+
+async def test_a_full_disk_fails_the_answer_and_not_the_triage(tmp_path: Path) -> None:
+    """/dev/full refuses every byte, as a full disk does."""
+    store = bundle(tmp_path)
+    folder = store.probe_folder("logs", ["n1"])
+    (folder.path / "n1.part").symlink_to("/dev/full")
+    script = {"n1": b"head -c 3000000 /dev/zero"}
+    evidence = await ask_all(
+        LocalReach(), folder, script, boundary=BOUNDARY, limits=Limits(30, 30), on_answer=lambda _: None
+    )
+    assert evidence.answers["n1"].outcome is Outcome.FAILED
+    assert "No space left" in evidence.coverage.missing["n1"]
