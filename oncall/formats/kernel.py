@@ -4,6 +4,7 @@ The buffer is searched for the literals that lines of interest hold, and only th
 without any costs little more than reading it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from oncall.formats import (
@@ -40,14 +41,14 @@ MAX_EVENTS = 200_000
 """Events kept of one log; what a node can print in hours of a storm, and a bound on what a hostile file can cost."""
 _MAX_LINE = 4096
 """Bytes of a line that are looked at: printk's own limit is 1024 (kernel/printk, LOG_LINE_MAX), plus envelopes."""
-_ALWAYS_AN_EVENT = ("NVRM: Xid (", "nvidia_dev_xid: Xid (")
+_CLAIM = re.compile(r"(?:NVRM: |nvidia_dev_xid: )Xid \(|nvidia-nvswitch\d{1,4}: SXid \(")
 
 
 def read_kernel(data: bytes, name: str) -> Parsed:
     """All that a kernel log says about GPUs, links, memory, storage and stuck tasks.
 
     `name` is the file's name as its events carry it. The summary is that of `kernel_summary.summarise`, with
-    `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid in a form that cannot be read
+    `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid or SXid in a form that cannot be read
     is listed as unrecognised. Nothing raises: any bytes are a log.
     """
     drafts: list[Draft] = []
@@ -99,7 +100,7 @@ def _read_line(data: bytes, start: int, end: int, line_number: int, signatures: 
             reading = signature.read(message, following)
             if reading is not None:
                 return _draft(reading, envelope, line_number)
-        claims = claims or message.startswith(_ALWAYS_AN_EVENT)
+        claims = claims or _CLAIM.match(message) is not None
     return claims
 
 

@@ -95,8 +95,12 @@ def test_text_that_mentions_an_xid_is_none(line: str) -> None:
     assert parsed.unrecognised == ()
 
 
-def test_a_line_that_claims_an_xid_but_cannot_be_read_is_reported() -> None:
-    assert read_kernel(b"\n[    1.000000] NVRM: Xid (PCI:0000:4f:00", "log").unrecognised == (2,)
+@pytest.mark.parametrize(
+    "claim",
+    [b"NVRM: Xid (PCI:0000:4f:00", b"NVRM: Xid (PCI:zz): 79, x", b"nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 2"],
+)
+def test_a_line_that_claims_an_error_but_cannot_be_read_is_reported(claim: bytes) -> None:
+    assert read_kernel(b"\n[    1.000000] " + claim, "log").unrecognised == (2,)
 
 
 @pytest.mark.parametrize(
