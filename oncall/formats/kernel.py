@@ -48,8 +48,8 @@ def read_kernel(data: bytes, name: str) -> Parsed:
     """All that a kernel log says about GPUs, links, memory, storage and stuck tasks.
 
     `name` is the file's name as its events carry it. The summary is that of `kernel_summary.summarise`, with
-    `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid or SXid in a form that cannot be read
-    is listed as unrecognised. Nothing raises: any bytes are a log.
+    `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid or SXid in a form that cannot
+    be read is listed as unrecognised. Nothing raises: any bytes are a log.
     """
     drafts: list[Draft] = []
     unread: list[int] = []
