@@ -1,0 +1,107 @@
+"""Everything the operator can do: one table for keys, footer, palette and help."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from textual.binding import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing to do.
+
+    `action` is Textual's name of it; `keys` are all its keys, the first being shown. `label` stands in the footer of
+    the screens named in `footer` ("*" is every screen), `help` in the help and the palette. `acts` marks what
+    `--read-only` removes, `asks` what needs nodes that answer.
+    """
+
+    action: str
+    keys: str
+    label: str
+    help: str
+    footer: frozenset[str] = frozenset()
+    shown: str | None = None
+    acts: bool = False
+    asks: bool = False
+    guided: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key as a person reads it."""
+        return self.shown or self.keys.split(",")[0]
+
+
+def _on(*screens: str) -> frozenset[str]:
+    return frozenset(screens)
+
+
+EVERYWHERE = "*"
+
+COMMANDS: tuple[Command, ...] = (
+    Command("show('incident')", "1", "incident", "the incident: what it is, what to do, why"),
+    Command("show('stacks')", "2", "stacks", "where every rank stands, as one call tree", _on("incident")),
+    Command("show('flight')", "3,f", "flight rec.", "the collectives that hang, rank by rank", _on("incident")),
+    Command("show('metrics')", "4,m", "metrics", "the queries side by side, each with its verdict"),
+    Command("show('hardware')", "5", "hardware", "what the kernels reported, and what each Xid means"),
+    Command("show('nodes')", "6", "nodes", "who answered, who did not, and why"),
+    Command("show('timeline')", "7,t", "timeline", "everything that happened, in order; your notes"),
+    Command("copy", "y", "copy", "copy the command or text under the cursor", _on(EVERYWHERE)),
+    Command(
+        "act",
+        "x",
+        "run",
+        "run the action under the cursor, after you typed the host's name",
+        _on("incident"),
+        acts=True,
+    ),
+    Command("open", "enter", "open", "open what is under the cursor", _on("stacks", "flight", "nodes"), shown="↵"),
+    Command(
+        "filter",
+        "slash",
+        "filter",
+        "show only the rows that hold a text",
+        _on("stacks", "flight", "hardware", "nodes", "timeline"),
+        shown="/",
+    ),
+    Command("guide", "g", "guide", "walk step by step: confirm or overrule each verdict", _on("incident")),
+    Command("overrule", "o", "overrule", "give your own verdict, and why", _on("incident"), guided=True),
+    Command("step_back", "b", "back", "take the last step back", _on("incident"), guided=True),
+    Command("again", "r", "again", "ask the nodes again and lay the answer beside this one", asks=True),
+    Command("retry", "R", "retry", "ask this node again", _on("nodes"), asks=True),
+    Command("playbook", "p", "playbook", "walk another playbook on the same evidence"),
+    Command("compare", "c", "compare", "what changed since the triage before this one"),
+    Command("side_by_side", "d", "beside", "lay two stacks side by side: mark one, then another", _on("stacks")),
+    Command("note", "n", "note", "write a note into the timeline", _on("timeline")),
+    Command("summary", "s", "summary", "save the incident as Markdown for a chat, and copy it", _on("incident")),
+    Command("export", "e", "export", "save this screen as text"),
+    Command("theme", "T", "light/dark", "change between light and dark"),
+    Command(
+        "help", "question_mark,f1", "help", "what the focused pane shows, and all keys", _on(EVERYWHERE), shown="?"
+    ),
+    Command("out", "escape", "out", "one level out", shown="esc"),
+    Command("quit", "q,ctrl+c", "quit", "leave; what was gathered is kept"),
+)
+
+
+def bindings() -> list[Binding]:
+    """The key bindings of the application."""
+    return [
+        Binding(each.keys, each.action, each.label, show=bool(each.footer), key_display=each.key) for each in COMMANDS
+    ]
+
+
+def footer(screen: str, *, read_only: bool, live: bool, guided: bool) -> Iterator[Command]:
+    """What the footer of a screen shows, in order."""
+    for command in COMMANDS:
+        if command.footer & {screen, EVERYWHERE} and allowed(command, read_only=read_only, live=live, guided=guided):
+            yield command
+
+
+def allowed(command: Command, *, read_only: bool, live: bool, guided: bool) -> bool:
+    """Whether a command can be given now."""
+    return not (command.acts and read_only) and not (command.asks and not live) and not (command.guided and not guided)
+
+
+def by_action(action: str, commands: Iterable[Command] = COMMANDS) -> Command | None:
+    """The command of an action's name, without its parameters."""
+    return next((each for each in commands if each.action.partition("(")[0] == action), None)

@@ -1,0 +1,62 @@
+"""The raw evidence of one rank, as lines."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from oncall.console.orders import ShowRaw
+from oncall.flight_recorder.model import Op
+from oncall.flight_recorder.report import place
+from oncall.readings.case import Case
+from oncall.readings.collective import loaded_dumps
+from oncall.readings.stack_set import raw_stack
+
+_MOST_LINES = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """Lines of one rank's evidence, or one line that says why there are none; `by_hand` asks the node the same."""
+
+    title: str
+    lines: tuple[str, ...]
+    by_hand: str | None = None
+
+
+def raw_text(case: Case, order: ShowRaw) -> RawText:
+    """What one source brought of one rank."""
+    return _stack(case, order.rank) if order.what == "stack" else _dump(case, order.rank)
+
+
+def _stack(case: Case, rank: int) -> RawText:
+    title = f"py-spy dump of {case.ranks.label(rank)}"
+    evidence, at = case.evidence("stacks"), case.ranks.at(rank)
+    found = raw_stack(evidence, rank, at.host if at else None) if evidence else None
+    if found is None:
+        return RawText(title, (f"no stack of rank {rank} was taken: {case.coverage('stacks').describe()}",))
+    pid, text = found
+    return RawText(title, tuple(text.splitlines()[:_MOST_LINES]), f"py-spy dump --pid {pid}")
+
+
+def _dump(case: Case, rank: int) -> RawText:
+    title = f"Flight Recorder entries of {case.ranks.label(rank)}, newest first"
+    dumps = case.view("flight_recorder", loaded_dumps)
+    dump = dumps.dumps.get(rank) if dumps else None
+    if dump is None:
+        return RawText(title, (f"no usable dump of rank {rank}",))
+    return RawText(title, tuple(_entry(op) for op in reversed(dump.ops))[:_MOST_LINES], f"oncall fr {dump.source}")
+
+
+def _entry(op: Op) -> str:
+    size = "" if op.signature.sent is None else f"{op.signature.sent:,} elements"
+    cells = (
+        f"{op.record:>8}",
+        f"{op.group:<10}",
+        f"{op.seq:>8}",
+        f"{op.signature.op:<24}",
+        f"{'completed' if op.done else 'open':<9}",
+        f"{size:>20}",
+        f"{'/'.join(dict.fromkeys(op.signature.dtypes)):<10}",
+        f"{datetime.fromtimestamp(op.created_ns / 1e9, UTC):%H:%M:%S.%f}" if op.created_ns else " " * 15,
+        place(op.stack[0]) if op.stack else "",
+    )
+    return "  ".join(cells)

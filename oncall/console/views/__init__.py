@@ -1,0 +1,1 @@
+"""From a snapshot to rows: one pure module for each pane."""

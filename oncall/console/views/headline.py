@@ -1,0 +1,104 @@
+"""What it is and what to do: the two questions of somebody who was just woken."""
+
+from oncall.console.glyphs import Glyphs
+from oncall.console.lines import Row, Span, Tone, plain_row, say
+from oncall.console.snapshot import Snapshot
+
+_LABEL = 10
+_LABELS = {
+    "cause-found": ("ORIGIN", Tone.BAD),
+    "undecided": ("UNDECIDED", Tone.WARN),
+    "nothing-wrong": ("SOUND", Tone.GOOD),
+    "not-enough": ("UNSEEN", Tone.WARN),
+}
+_GRADES = {"sure": Tone.STRONG, "likely": Tone.WARN, "undecided": Tone.WARN}
+
+
+def headline(snapshot: Snapshot) -> Row:
+    """The answer, with the grade that it carries; before there is one, who has answered what."""
+    if snapshot.problem is not None and snapshot.report is None:
+        return _labelled("FAILED", Tone.BAD, snapshot.problem)
+    report = snapshot.report
+    if report is None:
+        return _under_way(snapshot)
+    label, tone = _LABELS[str(report.verdict.ending)]
+    cause = report.verdict.cause
+    spans = [Span(f" {label:<{_LABEL}}", tone), say(report.verdict.title, Tone.STRONG), say(f". {cause[:1].upper()}")]
+    spans.append(say(cause[1:]))
+    if report.verdict.grade is not None:
+        grade = str(report.verdict.grade)
+        spans.append(Span(f"  [{grade}]", _GRADES[grade]))
+    return Row("headline", tuple(spans), hang=_LABEL + 1, copies=report.headline)
+
+
+def _under_way(snapshot: Snapshot) -> Row:
+    known = snapshot.known
+    if snapshot.guided and snapshot.proposal is not None:
+        return _labelled("GUIDED", Tone.HERE, "the step below waits for your word: confirm it or overrule it")
+    asked = [
+        f"{each.name} {each.answered:,}/{each.asked:,}" + (f" ({len(each.missing)} failed)" if each.missing else "")
+        for each in snapshot.probes
+    ]
+    if known is not None and known.steps:
+        return _labelled("SO FAR", Tone.HERE, known.steps[-1].reason)
+    if not asked:
+        return _labelled("READING", Tone.HERE, f"what was recorded in {snapshot.start.bundle}")
+    return _labelled("ASKING", Tone.HERE, "  ".join(asked))
+
+
+def _labelled(label: str, tone: Tone, text: str) -> Row:
+    return Row("headline", (Span(f" {label:<{_LABEL}}", tone), say(text)), hang=_LABEL + 1)
+
+
+def actions(snapshot: Snapshot) -> list[Row]:
+    """What to do, numbered; a row that `y` copies and `x` runs shows the command."""
+    report = snapshot.report
+    if report is None:
+        return [_action_row("do", " DO", (Span("nothing yet: the walk goes on", Tone.DIM),))]
+    rows: list[Row] = []
+    number, said = 0, None
+    for index, action in enumerate(report.actions):
+        again = action.say == said
+        number, said = number + (not again), action.say
+        head = () if again else (Span(f"{number} ", Tone.STRONG), say(action.say))
+        command = (say(f"  $ {action.command}", Tone.DIM),) if action.command else ()
+        label = " DO" if index == 0 else ""
+        rows.append(_action_row(f"do {index}", label, (*head, *command), copies=action.command, about=action))
+    if not rows:
+        rows.append(_action_row("do", " DO", (Span("nothing", Tone.GOOD),)))
+    return rows
+
+
+def _action_row(
+    key: str, label: str, spans: tuple[Span, ...], *, copies: str | None = None, about: object = None
+) -> Row:
+    head = Span(f"{label:<{_LABEL + 1}}", Tone.HERE)
+    return Row(key, (head, *spans), hang=_LABEL + 3, copies=copies, about=about)
+
+
+def standing_against(snapshot: Snapshot) -> list[Row]:
+    """What speaks against the conclusion, when to escalate, and who was not seen."""
+    known, report = snapshot.known, snapshot.report
+    if known is None:
+        return []
+    rows = []
+    if report is not None:
+        texts = {each.id: each.finding.text for each in known.findings}
+        against = [f"{texts[name]} ({name})" for name in report.verdict.against]
+        tone = Tone.WARN if against else Tone.DIM
+        told = "; ".join(against) or "nothing seen contradicts it"
+        rows.append(Row("against", (Span(" AGAINST   ", tone), say(told)), hang=11))
+        if report.escalate:
+            rows.append(Row("escalate", (Span(" ESCALATE  ", Tone.WARN), say(report.escalate)), hang=11))
+    if snapshot.waiting:
+        rows.append(Row("waiting", (Span(" WAITING   ", Tone.HERE), say(snapshot.waiting)), hang=11))
+    if snapshot.problem is not None:
+        rows.append(Row("problem", (Span(" PROBLEM   ", Tone.BAD), say(snapshot.problem)), hang=11))
+    return rows
+
+
+def moments(snapshot: Snapshot, glyphs: Glyphs) -> Row:
+    """The known moments in one line, the earliest first."""
+    known = snapshot.known
+    told = [f"{each.at:%H:%M:%S} {each.text}" for each in known.seen.timeline] if known else []
+    return plain_row("moments", " " + f"  {glyphs.passed_over}  ".join(told), Tone.DIM)

@@ -1,0 +1,47 @@
+"""The playbook as it was walked: each step with its verdict, where the walk is, and what it did not need."""
+
+from oncall.console.glyphs import Glyphs
+from oncall.console.lines import Row, Span, Tone, fit, heading, say
+from oncall.console.snapshot import Snapshot
+from oncall.report.model import StepReport
+
+_NAME = 18
+_FAULTY = frozenset({"fault", "gone", "stopped", "blocked", "job-gone", "absent", "mismatch", "order", "gpu"})
+
+
+def tree_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
+    """Steps in the order walked, then the conclusion, then the steps that were not reached, dimmed."""
+    playbook, known = snapshot.playbook, snapshot.known
+    if playbook is None:
+        return [heading("the playbook is being read")]
+    against = set(snapshot.report.verdict.against) if snapshot.report else set()
+    walked = known.steps if known else ()
+    rows = [heading(f"{playbook.playbook.upper()}{'  guided' if snapshot.guided else ''}")]
+    rows += [_walked(step, against, glyphs) for step in walked]
+    if snapshot.here is not None and snapshot.report is None:
+        word = "your word?" if snapshot.proposal else "..."
+        rows.append(_row(snapshot.here, glyphs.here, word, Tone.HERE))
+    if snapshot.report is not None:
+        rows.append(_row(snapshot.report.verdict.conclusion, glyphs.here, "concludes", Tone.STRONG))
+    reached = {row.key for row in rows}
+    left = [name for name in playbook.steps if name not in reached]
+    if left:
+        rows.append(heading("not needed" if snapshot.report else "not reached yet"))
+    rows += [Row(name, (say(f"{glyphs.passed_over} {name}", Tone.DIM),)) for name in left]
+    return rows
+
+
+def _walked(step: StepReport, against: set[str], glyphs: Glyphs) -> Row:
+    if step.overruled_because is not None:
+        return _row(step.step, glyphs.overruled, f"{step.verdict} (yours)", Tone.HERE)
+    if against & set(step.findings):
+        return _row(step.step, glyphs.against, step.verdict, Tone.WARN)
+    if step.verdict == "unknown":
+        return _row(step.step, glyphs.unknown, step.verdict, Tone.WARN)
+    tone = Tone.BAD if step.verdict in _FAULTY else Tone.PLAIN
+    return _row(step.step, glyphs.decided, step.verdict, tone)
+
+
+def _row(name: str, glyph: str, word: str, tone: Tone) -> Row:
+    name_tone = Tone.DIM if tone is Tone.DIM else Tone.PLAIN
+    return Row(name, (Span(f"{glyph} ", tone), say(fit(name, _NAME) + " ", name_tone), say(word, tone)), hang=4)

@@ -1,0 +1,1 @@
+"""The few widgets that the screens are built of."""

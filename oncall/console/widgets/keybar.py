@@ -1,0 +1,50 @@
+"""The footer: the keys that matter here, redrawn only when they change."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.events import Click
+from textual.strip import Strip
+from textual.widget import Widget
+
+from oncall.console.actions import Command
+from oncall.console.glyphs import ascii_only
+
+
+class KeyBar(Widget, can_focus=False):
+    """One line of keys with their labels; a click does what the key does."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"keybar--key", "keybar--label"}
+
+    def __init__(self) -> None:
+        super().__init__(id="keys")
+        self._commands: tuple[Command, ...] = ()
+
+    def show(self, commands: Sequence[Command]) -> None:
+        """Show these commands."""
+        if tuple(commands) != self._commands:
+            self._commands = tuple(commands)
+            self.refresh()
+
+    def _cells(self) -> list[tuple[str, str, Command]]:
+        plain = self.app.has_class("-ascii")
+        return [(f" {'enter' if plain and c.key == '↵' else c.key}", f" {c.label} ", c) for c in self._commands]
+
+    def render_line(self, y: int) -> Strip:
+        """The line."""
+        key, label = (self.get_component_rich_style(f"keybar--{part}", partial=True) for part in ("key", "label"))
+        base = self.rich_style
+        segments = []
+        for shown, words, _ in self._cells() if y == 0 else ():
+            segments += [Segment(ascii_only(shown), base + key), Segment(words, base + label)]
+        return Strip(segments).adjust_cell_length(self.size.width, base)
+
+    async def on_click(self, event: Click) -> None:
+        left = 0
+        for shown, words, command in self._cells():
+            right = left + len(shown) + len(words)
+            if left <= event.x < right:
+                await self.app.run_action(command.action)
+                return
+            left = right

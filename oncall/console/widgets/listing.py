@@ -1,0 +1,202 @@
+"""A list of rows drawn line by line: only what is visible is rendered, however long the list is."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Blur, Click, Focus
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from oncall.console.glyphs import ascii_only
+from oncall.console.lines import Line, Row, Tone, wrap
+
+
+class Listing(ScrollView, can_focus=True):
+    """Rows with an optional cursor.
+
+    With `wrapped`, rows take as many lines as they need and must be few hundred at most; without, each is one line and
+    `rows` may be any sequence, read only where it is visible.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"listing--{tone}" for tone in Tone} | {"listing--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home", "edge(-1)", show=False),
+        Binding("end", "edge(1)", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor is on another row."""
+
+        def __init__(self, listing: "Listing", row: Row | None) -> None:
+            super().__init__()
+            self.listing = listing
+            self.row = row
+
+        @property
+        def control(self) -> "Listing":
+            """The list whose cursor it is."""
+            return self.listing
+
+    def __init__(self, *, wrapped: bool = True, cursor: bool = True, name: str, id: str) -> None:  # noqa: A002
+        super().__init__(name=name, id=id)
+        self.can_focus = cursor
+        self._wrapped = wrapped
+        self._shows_cursor = cursor
+        self._all: Sequence[Row] = ()
+        self._rows: Sequence[Row] = ()
+        self._lines: list[tuple[int, Line]] = []
+        self._needle = ""
+        self._at = 0
+        self._styles: dict[Tone, Style] = {}
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return self._rows[self._at] if self._at < len(self._rows) else None
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show these rows; the cursor stays on the row of the same key, the view where it was."""
+        if rows == self._all:
+            return
+        key = self.row.key if self.row else None
+        self._all = rows
+        self._choose(key)
+
+    def filter(self, needle: str) -> None:
+        """Show only rows that hold this text, whatever its case; headings stay."""
+        if needle.lower() != self._needle:
+            key = self.row.key if self.row else None
+            self._needle = needle.lower()
+            self._choose(key)
+
+    def put_cursor(self, key: str) -> None:
+        """Move the cursor to the row of this key, if there is one."""
+        for index, row in enumerate(self._rows):
+            if row.key == key:
+                self._go(index)
+                return
+
+    @property
+    def text(self) -> str:
+        """All rows as plain text."""
+        return "\n".join(row.text for row in self._rows)
+
+    def _choose(self, key: str | None) -> None:
+        needle = self._needle
+        self._rows = [r for r in self._all if r.fixed or needle in r.text.lower()] if needle else self._all
+        position = self._position(key)
+        changed = position != self._at or key != (self._rows[position].key if self._rows else None)
+        self._at = position
+        self._lay_out()
+        if changed and self._shows_cursor:
+            self.post_message(self.Moved(self, self.row))
+
+    def _position(self, key: str | None) -> int:
+        if key is not None and (self._wrapped or len(self._rows) < 1000):
+            for index, row in enumerate(self._rows):
+                if row.key == key:
+                    return index
+        at = min(self._at, max(0, len(self._rows) - 1))
+        while at < len(self._rows) - 1 and self._rows[at].fixed:
+            at += 1
+        return at
+
+    def _lay_out(self) -> None:
+        width = max(8, self.scrollable_content_region.width or self.size.width)
+        if self._wrapped:
+            self._lines = [(i, line) for i, row in enumerate(self._rows) for line in wrap(row.spans, width, row.hang)]
+            self.virtual_size = Size(width, len(self._lines))
+        else:
+            self.virtual_size = Size(width, len(self._rows))
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._styles.clear()
+
+    def on_focus(self, _event: Focus) -> None:
+        self.refresh()
+
+    def on_blur(self, _event: Blur) -> None:
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        line = event.y + self.scroll_offset.y
+        if self._shows_cursor and line < self.virtual_size.height:
+            self._go(self._lines[line][0] if self._wrapped else line)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor, passing over headings; without a cursor, scroll."""
+        if not self._shows_cursor:
+            self.scroll_relative(y=by, animate=False)
+            return
+        at = self._at + by
+        while 0 <= at < len(self._rows) and self._rows[at].fixed:
+            at += by
+        if 0 <= at < len(self._rows):
+            self._go(at)
+        else:
+            self.scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """Move by a page."""
+        if not self._shows_cursor:
+            self.scroll_relative(y=by * self.size.height, animate=False)
+            return
+        self._go(min(max(0, self._at + by * max(1, self.size.height - 1)), max(0, len(self._rows) - 1)))
+
+    def action_edge(self, to: int) -> None:
+        """Move to the first or the last row."""
+        self._go(0 if to < 0 else max(0, len(self._rows) - 1))
+
+    def _go(self, at: int) -> None:
+        if at != self._at:
+            self._at = at
+            self.refresh()
+            self.post_message(self.Moved(self, self.row))
+        first, last = self._extent(at)
+        self.scroll_to_region(Region(0, first, 1, last - first + 1), animate=False, force=True)
+
+    def _extent(self, at: int) -> tuple[int, int]:
+        if not self._wrapped:
+            return at, at
+        own = [number for number, (index, _) in enumerate(self._lines) if index == at]
+        return (own[0], own[-1]) if own else (0, 0)
+
+    def _style(self, tone: Tone) -> Style:
+        if tone not in self._styles:
+            self._styles[tone] = self.get_component_rich_style(f"listing--{tone}", partial=True)
+        return self._styles[tone]
+
+    def render_line(self, y: int) -> Strip:
+        """One visible line."""
+        number = y + self.scroll_offset.y
+        width = self.size.width
+        base = self.rich_style
+        if number >= self.virtual_size.height:
+            return Strip.blank(width, base)
+        index, spans = self._lines[number] if self._wrapped else (number, self._rows[number].spans)
+        under = index == self._at and self._shows_cursor and not self._rows[index].fixed
+        return self._strip(spans, width, base, under=under)
+
+    def _strip(self, spans: Line, width: int, base: Style, *, under: bool) -> Strip:
+        cursor = self.get_component_rich_style("listing--cursor", partial=True) if under and self.has_focus else None
+        plain_text = self.app.has_class("-ascii")
+        segments = []
+        for text, tone in spans:
+            style = base + self._style(tone)
+            segments.append(Segment(ascii_only(text) if plain_text else text, style + cursor if cursor else style))
+        filler = base + cursor if cursor else base
+        return Strip(segments).adjust_cell_length(width, filler)
