@@ -1,9 +1,11 @@
-"""Name the origin of a hang from PyTorch Flight Recorder dumps: files, folders, any naming, gloo or NCCL."""
+"""Name the origin of a hang from PyTorch Flight Recorder dumps: files or folders, any naming, gloo or NCCL."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
+
+from oncall.errors import UsageError
 
 NOTHING_FOUND = 0
 CAUSE_FOUND = 10
@@ -15,6 +17,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `oncall fr`."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="DIR|FILE", help="dump files, or folders that hold them")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument(
+        "--since", type=Path, metavar="OLD", help="an earlier snapshot of the same ranks: say what moved"
+    )
+    parser.add_argument("--ranks", metavar="SET", help="only what concerns these ranks, as 0-7,12")
+    parser.add_argument("--groups", metavar="NAMES", help="only these process groups, by name or purpose, as mesh_dp,0")
+    parser.add_argument("--print", action="store_true", help="list the entries of each rank instead of judging them")
     parser.add_argument("--prefix", help="what stands before the rank in the file names (inferred when not given)")
     parser.add_argument(
         "--world-size", type=int, metavar="N", help="number of ranks of the job, when dumps are missing"
@@ -23,13 +31,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the analysis; 0 nothing wrong found, 10 cause found, 11 undecided, 12 no usable dump."""
-    from oncall.flight_recorder import analyse, load_paths  # noqa: PLC0415  # keeps `oncall --help` quick
-    from oncall.flight_recorder.report import as_json, as_text  # noqa: PLC0415
+    # Imported here to keep `oncall --help` quick.
+    from oncall.flight_recorder import analyse, compare, load_paths  # noqa: PLC0415
+    from oncall.flight_recorder.answer import as_json, movement_json  # noqa: PLC0415
+    from oncall.flight_recorder.listing import list_entries  # noqa: PLC0415
+    from oncall.flight_recorder.report import as_text, narrow  # noqa: PLC0415
 
-    analysis = analyse(load_paths(args.paths, prefix=args.prefix), world_size=args.world_size)
-    sys.stdout.write(json.dumps(as_json(analysis), indent=2) + "\n" if args.json else as_text(analysis))
-    if not analysis.coverage.dumps:
+    ranks = None if args.ranks is None else _ranks(args.ranks)
+    groups = None if args.groups is None else [name.strip() for name in args.groups.split(",")]
+    if args.print:
+        for line in list_entries(load_paths(args.paths, prefix=args.prefix, whole=True), ranks, groups):
+            sys.stdout.write(line + "\n")
+        return NOTHING_FOUND
+    dumps = load_paths(args.paths, prefix=args.prefix)
+    whole = analyse(dumps, world_size=args.world_size)
+    shown = narrow(whole, ranks, groups)
+    movement = None if args.since is None else compare(dumps, load_paths([args.since], prefix=args.prefix))
+    if args.json:
+        answer = as_json(shown) | ({} if movement is None else {"movement": movement_json(movement)})
+        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+    else:
+        sys.stdout.write(("" if movement is None else movement.says + "\n") + as_text(shown, dumps))
+    if not whole.coverage.dumps:
         return NO_EVIDENCE
-    if analysis.origins:
+    if whole.origins or (movement and movement.slow):
         return CAUSE_FOUND
-    return UNDECIDED if analysis.undecided else NOTHING_FOUND
+    return UNDECIDED if whole.undecided else NOTHING_FOUND
+
+
+def _ranks(text: str) -> set[int]:
+    chosen: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"--ranks {text}: not a set of ranks", "write it as 0-7,12")
+        chosen.update(range(int(first), int(last or first) + 1))
+    return chosen

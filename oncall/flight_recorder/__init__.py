@@ -4,7 +4,26 @@ Pure: values in, values out. Facts on the format are from pytorch/pytorch 2.13.0
 """
 
 from oncall.flight_recorder.analysis import analyse
+from oncall.flight_recorder.answer import as_json
 from oncall.flight_recorder.load import load_blobs, load_paths
 from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Undecided
+from oncall.flight_recorder.snapshots import Movement, Pace, compare
+from oncall.flight_recorder.table import IncidentTable, incident_table
 
-__all__ = ["Analysis", "DumpSet", "Grade", "Kind", "Origin", "Undecided", "analyse", "load_blobs", "load_paths"]
+__all__ = [
+    "Analysis",
+    "DumpSet",
+    "Grade",
+    "IncidentTable",
+    "Kind",
+    "Movement",
+    "Origin",
+    "Pace",
+    "Undecided",
+    "analyse",
+    "as_json",
+    "compare",
+    "incident_table",
+    "load_blobs",
+    "load_paths",
+]

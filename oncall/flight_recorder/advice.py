@@ -6,7 +6,7 @@ from oncall.flight_recorder.model import Group, Kind, Op
 from oncall.flight_recorder.ranks import fold
 
 _CHECKS = {
-    Kind.MISSING_COLLECTIVE: "what that skips the call on this rank: a parameter without gradient, an empty batch",
+    Kind.MISSING_COLLECTIVE: "what skips the call on this rank: a parameter without gradient, an empty batch",
     Kind.EXTRA_COLLECTIVE: "the branch around the call site: a condition that holds on this rank alone",
     Kind.SIZE_MISMATCH: "the shape at the call site: data-dependent sizes must be exchanged first",
     Kind.DTYPE_MISMATCH: "the element type at the call site: autocast or a cast that this rank alone does",

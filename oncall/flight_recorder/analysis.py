@@ -1,18 +1,15 @@
 """Names the origin of a hang from the dumps of its ranks."""
 
-from collections.abc import Mapping
 from statistics import median
 
 from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import Analysis, DumpSet
 from oncall.flight_recorder.origins import Finder
-from oncall.flight_recorder.units import RankView, view_ranks
-from oncall.flight_recorder.waits import Graph
+from oncall.flight_recorder.units import view_ranks
+from oncall.flight_recorder.waits import FAR_BEHIND, Graph
 
 _SEVERAL = 3
-_FAR_BEHIND = 8
-"""Operations. Dumps a few milliseconds apart differ by less; a rank whose device is lost falls behind without limit."""
 
 
 def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
@@ -38,14 +35,15 @@ def _motion(graph: Graph) -> str | None:
     several by a few operations only, the dumps are of different moments. One operation of difference beside a missing
     dump is rather a ring broken by a dead member.
     """
-    views: Mapping[int, RankView] = graph.views
-    behind = [rank for rank, lag in graph.lag.items() if lag >= 2 or len(views) == len(graph.groups.world)]
+    lags = graph.lag.values()
+    far = [lag for lag in lags if lag >= 2]
+    behind = len(lags) if len(graph.views) == len(graph.groups.world) else len(far)
     if not behind:
         return None
-    slight = median(graph.lag[rank] for rank in behind) < _FAR_BEHIND
-    if 2 * len(behind) < len(views) and not (slight and len(behind) >= _SEVERAL):
+    scattered = median(lags) < FAR_BEHIND and (behind >= _SEVERAL or len(far) >= 2)
+    if 2 * behind < len(graph.views) and not scattered:
         return None
     return (
-        f"{len(behind)} of {len(views)} ranks hold operations that a peer finished: the dumps were taken at different "
+        f"{behind} of {len(graph.views)} ranks hold operations that a peer finished: the dumps were taken at different "
         "moments of a running job"
     )

@@ -47,9 +47,6 @@ class Digester:
         names = {str(e.get("pg_id")): str(e["process_group"][0]) for e in entries if "pg_id" in e}
         status = _mapping(reduced.get("pg_status"))
         by_id = _names_by_id(names, config, status)
-        lowest = {
-            by_id[key]: seq for key, seq in _mapping(reduced.get("lowest")).items() if key in by_id and _is_int(seq)
-        }
         total = _int(reduced.get("total"))
         return RankDump(
             rank=rank,
@@ -65,7 +62,9 @@ class Digester:
                 if len(e["process_group"]) > 1
             },
             counters={by_id[key]: _counters(value) for key, value in status.items() if key in by_id},
-            lowest=lowest,
+            durations={
+                by_id[key]: _timed(rows) for key, rows in _mapping(reduced.get("durations")).items() if key in by_id
+            },
             total=len(ops) if total is None else total,
             wrapped=reduced.get("oldest") not in (0, None),
             only_active=bool(entries) and reduced.get("finished") is False,
@@ -148,6 +147,11 @@ def _counters(raw: object) -> Counters:
         return value if _is_int(value) and value >= 0 else None
 
     return Counters(count("last_enqueued_collective"), count("last_completed_collective"))
+
+
+def _timed(rows: object) -> dict[int, float]:
+    pairs = [row for row in _list(rows) if isinstance(row, (list, tuple)) and len(row) == 2 and _is_int(row[0])]
+    return {seq: ms for seq, raw in pairs if (ms := _number(raw)) is not None}
 
 
 def _canonical(name: str) -> str:

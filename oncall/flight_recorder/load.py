@@ -19,21 +19,21 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def load_paths(paths: Sequence[Path], *, prefix: str | None = None) -> DumpSet:
+def load_paths(paths: Sequence[Path], *, prefix: str | None = None, whole: bool = False) -> DumpSet:
     """Read dumps from files and folders, searched to any depth; raises UsageError when a path does not exist.
 
     `prefix` is what the recorder was told to put before the rank (`TORCH_NCCL_DEBUG_INFO_TEMP_FILE`); without it the
-    number at the end of each name is the rank.
+    number at the end of each name is the rank. `whole` keeps every entry, for a listing; the analysis needs it not.
     """
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"no such file or folder: {', '.join(missing)}")
-    return _load(_read_all(paths), prefix)
+    return _load(_read_all(paths), prefix, whole)
 
 
 def load_blobs(blobs: Iterable[tuple[str, bytes]], *, prefix: str | None = None) -> DumpSet:
     """Read dumps from (name as on the node, content); a folder in front of the name is taken for the host."""
-    return _load(blobs, prefix)
+    return _load(blobs, prefix, whole=False)
 
 
 def _read_all(paths: Sequence[Path]) -> Iterator[tuple[str, bytes | Refused]]:
@@ -50,7 +50,7 @@ def _read_all(paths: Sequence[Path]) -> Iterator[tuple[str, bytes | Refused]]:
                 yield name, Refused(name, f"cannot be read: {error.strerror}", None)
 
 
-def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None) -> DumpSet:
+def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whole: bool) -> DumpSet:
     digester = Digester()
     found: list[RankDump] = []
     refused: list[Refused] = []
@@ -61,19 +61,19 @@ def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None) -> D
                 refused.append(content)
                 continue
             try:
-                found += _read_one(name, content, prefix, digester)
+                found += _read_one(name, content, prefix, digester, whole)
             except DumpError as error:
                 refused.append(Refused(name, str(error), rank))
     dumps, twice, notes = settle_ranks(found)
     return DumpSet(dumps, tuple(refused) + twice, notes)
 
 
-def _read_one(name: str, content: bytes, prefix: str | None, digester: Digester) -> list[RankDump]:
+def _read_one(name: str, content: bytes, prefix: str | None, digester: Digester, whole: bool) -> list[RankDump]:
     data = _unpack(content)
     if data.startswith(b'{"schema": "' + SCHEMA.encode()):
         rows = [_reduced_row(line) for line in data.splitlines() if line.strip()]
     else:
-        rows = [(name, reduce_dump(load_dump(data)))]
+        rows = [(name, reduce_dump(load_dump(data), whole))]
     dumps = []
     for own_name, reduced in rows:
         rank = rank_of(own_name, prefix)

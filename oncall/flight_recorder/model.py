@@ -110,7 +110,7 @@ class Counters:
 class RankDump:
     """What is kept of one rank's dump.
 
-    `lowest` is the lowest sequence number in the ring by group name; `total` counts the entries of the file, of which
+    `durations` are milliseconds by group name and sequence number; `total` counts the entries of the file, of which
     `ops` are those the analysis reads; `descs` names the purpose of groups as entries state it; `wrapped` says that the
     ring no longer begins at the start of the job.
     """
@@ -124,7 +124,7 @@ class RankDump:
     config: Mapping[str, Group]
     descs: Mapping[str, str]
     counters: Mapping[str, Counters]
-    lowest: Mapping[str, int]
+    durations: Mapping[str, Mapping[int, float]]
     total: int
     wrapped: bool
     only_active: bool

@@ -12,7 +12,7 @@ from oncall.flight_recorder.rings import breach_of
 from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
 from oncall.flight_recorder.ties import odd_end, outvote
 from oncall.flight_recorder.units import Unit
-from oncall.flight_recorder.waits import Graph, Hold, Node, Standing
+from oncall.flight_recorder.waits import FAR_BEHIND, Graph, Hold, Node, Standing
 
 _POSITIVE_FIRST = {Grade.SURE: 0, Grade.LIKELY: 1, Grade.UNDECIDED: 2}
 _MAX_HOPS = 32
@@ -43,7 +43,7 @@ class Finder:
                 explained.update(rank for rank in graph.waiting if rank in steps)
             elif self._needs_dump(sink):
                 unseen.append((sink, steps))
-        lost, undecided = self._judge_unseen(unseen, explained)
+        lost, undecided = self._judge_unseen(unseen, explained, alone=not origins)
         origins += lost
         origins.sort(key=lambda o: (_POSITIVE_FIRST[o.grade], -o.explains.ranks, o.ranks))
         return origins, undecided
@@ -85,7 +85,8 @@ class Finder:
             view.pending[0],
         )
         op = view.seats[unit.group].ops[unit.seq] if unit.rank is None else None
-        return self._origin(Kind.GPU_STALLED, (rank,), unit, steps, Grade.SURE, mine=op)
+        grade = Grade.SURE if self._graph.lag[rank] >= FAR_BEHIND else Grade.LIKELY
+        return self._origin(Kind.GPU_STALLED, (rank,), unit, steps, grade, mine=op)
 
     def _judge_unit(self, unit: Unit, steps: Mapping[Node, int]) -> list[Origin]:
         standing = self._graph.standings[unit]
@@ -133,12 +134,14 @@ class Finder:
         if breach is not None:
             mine = self._graph.standings[breach.unit].ops.get(breach.ranks[0])
             return [self._origin(breach.kind, breach.ranks, breach.unit, steps, Grade.LIKELY, mine=mine)]
+        if not sink.final:
+            return []
         units = [node for node in sink.nodes if isinstance(node, Unit)]
         among = tuple(sorted(node for node in sink.nodes if not isinstance(node, Unit)))
         return [self._origin(Kind.CYCLE, (), units[0], steps, Grade.LIKELY, among=among)]
 
     def _judge_unseen(
-        self, unseen: Sequence[tuple[Sink, Mapping[Node, int]]], explained: set[int]
+        self, unseen: Sequence[tuple[Sink, Mapping[Node, int]]], explained: set[int], *, alone: bool
     ) -> tuple[list[Origin], list[Undecided]]:
         """Missing dumps count only for waiting that nothing else explains; only a sole missing rank is named."""
         graph = self._graph
@@ -149,13 +152,31 @@ class Finder:
         absent = [rank for rank in graph.groups.world if rank not in graph.views]
         rank, steps = rows[0]
         unit = min((u for u, _ in self._holding[rank]), key=self._first_issue)
-        if absent == [rank] and isinstance(rank, int):
+        breach = self._out_of_step(unit, steps) if alone else None
+        if breach is not None:
+            return [breach], []
+        if alone and absent == [rank] and isinstance(rank, int):
             return [self._origin(Kind.PROCESS_LOST, (rank,), unit, steps, Grade.LIKELY)], []
         deciding = tuple(sorted(node for node, _ in rows if isinstance(node, int)))
         reached = {r for r in open_ranks for _, steps in rows if r in steps}
         reason = "the chains end at ranks without a usable dump"
         share = Share(len(reached), len(graph.waiting))
         return [], [Undecided(deciding, graph.groups.known[unit.group], unit.seq, share, reason)]
+
+    def _out_of_step(self, unit: Unit, steps: Mapping[Node, int]) -> Origin | None:
+        """The one rank that waits beside a missing dump and is an operation short of its peers, or ahead of them."""
+        found = [
+            (rank, group, shift.kind)
+            for rank in self._graph.standings[unit].joined
+            for group in self._graph.views[rank].seats
+            if (shift := self._programs.shift(rank, group)) is not None and abs(shift.by) == 1 and shift.kind
+        ]
+        if len(found) != 1:
+            return None
+        rank, group, kind = found[0]
+        newest = self._graph.views[rank].seats[group].recorded
+        place = Unit(group, newest) if newest is not None else unit
+        return self._origin(kind, (rank,), place, steps, Grade.LIKELY)
 
     def _origin(
         self,
@@ -212,6 +233,7 @@ class Finder:
     def _hop(self, rank: int, unit: Unit, standing: Standing, nearest: int | None) -> Hop:
         group: Group = self._graph.groups.known[unit.group]
         op = standing.ops.get(rank)
-        why = standing.holds[nearest] if nearest is not None else "all joined it"
+        nobody = "its members disagree on what it is" if standing.disagrees else "all joined it"
+        why = nobody if nearest is None else str(standing.holds[nearest])
         held_by = () if nearest is None else (nearest,)
-        return Hop(rank, group, unit.seq, op.signature.op if op else "?", held_by, str(why))
+        return Hop(rank, group, unit.seq, op.signature.op if op else "?", held_by, why)

@@ -24,6 +24,8 @@ HISTORY = 12
 """Newest entries kept per group: enough to see where a rank was and to compare it with its neighbours."""
 HOST_HISTORY = 256
 """The same for backends that block the host (gloo): what would come next is read from the period of the past."""
+TIMED = 96
+"""Durations kept per group, for the question which rank waits least; the recorder has them with timing events only."""
 P2P_HISTORY = 512
 """The same for a group with sends and receives: these are paired by counting back to a shared collective."""
 
@@ -124,8 +126,10 @@ def _fill(entries: list[Any]) -> list[dict[str, Any]]:
     return good
 
 
-def _select(entries: list[dict[str, Any]], device: bool) -> tuple[list[dict[str, Any]], dict[Any, int]]:
-    """What the analysis reads, in record order, and the lowest sequence number that the ring holds of each group."""
+def _select(
+    entries: list[dict[str, Any]], device: bool
+) -> tuple[list[dict[str, Any]], dict[Any, list[dict[str, Any]]]]:
+    """What the analysis reads, in record order, and all entries by group."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for e in entries:
         key = e["pg_id"]
@@ -141,15 +145,25 @@ def _select(entries: list[dict[str, Any]], device: bool) -> tuple[list[dict[str,
     for key, own in groups.items():
         kept += own[-(P2P_HISTORY if key in with_p2p else HISTORY if device else HOST_HISTORY) :]
     by_record = {e["record_id"]: e for e in kept}
-    return [by_record[i] for i in sorted(by_record)], {key: own[0]["collective_seq_id"] for key, own in groups.items()}
+    return [by_record[i] for i in sorted(by_record)], groups
 
 
-def reduce_dump(raw: dict[str, Any]) -> dict[str, Any]:
+def _durations(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, list[list[Any]]]:
+    timed = {}
+    for key, own in groups.items():
+        if any("duration_ms" in e for e in (own[0], own[len(own) // 2])):
+            rows = [e for e in own[-TIMED:] if "duration_ms" in e and not e["is_p2p"]]
+            timed[str(key)] = [[e["collective_seq_id"], e["duration_ms"]] for e in rows]
+    return timed
+
+
+def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
     """Keep the counters, the group tables and the entries that the analysis reads; count the rest.
 
     All operations that are not over stay, and the newest entries of each group. `total` is the number of entries the
-    ring held, `oldest` the lowest record number, `lowest` the lowest sequence number by group id, `finished` whether
-    any entry was complete (a dump of active operations only has none).
+    ring held, `oldest` the lowest record number, `durations` pairs of
+    sequence number and milliseconds by group id, `finished` whether any entry was complete (a dump of active operations
+    only has none). With `whole` every entry stays, for a listing.
     """
     if raw.get("schema") == SCHEMA:
         return raw
@@ -160,22 +174,23 @@ def reduce_dump(raw: dict[str, Any]) -> dict[str, Any]:
         raise DumpError(f"{len(entries)} entries is more than any ring holds")
     device = on_device(raw, entries)
     try:
-        kept, lowest = _select(entries, device)
+        kept, groups = _select(entries, device)
         oldest = entries[0]["record_id"] if entries else None
     except (KeyError, TypeError, AttributeError):
         usable = _fill(entries)
-        kept, lowest = _select(usable, device)
+        kept, groups = _select(usable, device)
         oldest = usable[0]["record_id"] if usable else None
+        entries = usable
     return {
         "schema": SCHEMA,
         "version": raw.get("version"),
         "comm_lib_version": raw.get("comm_lib_version", raw.get("nccl_version")),
         "pg_config": raw.get("pg_config"),
         "pg_status": raw.get("pg_status"),
-        "entries": kept,
+        "entries": entries if whole else kept,
         "total": len(entries),
         "oldest": oldest,
-        "lowest": {str(key): seq for key, seq in lowest.items()},
+        "durations": _durations(groups),
         "device": device,
         "finished": any(e["state"] == "completed" or (not device and e["retired"]) for e in kept),
     }

@@ -1,13 +1,12 @@
-"""The analysis as text for a terminal and as JSON."""
+"""The analysis as text for a terminal."""
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
-from oncall.flight_recorder.model import Analysis, Frame, Group, Hop, Origin, Undecided
+from oncall.flight_recorder.model import Analysis, DumpSet, Frame, Hop, Origin, Undecided
 from oncall.flight_recorder.ranks import fold
-
-SCHEMA = "oncall.flight-recorder/1"
+from oncall.flight_recorder.table import as_lines, incident_table
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -17,12 +16,26 @@ def neutral(text: str) -> str:
     return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
-def as_text(analysis: Analysis) -> str:
-    """The whole answer: one headline per origin with its evidence, what stays open, how complete the dumps were."""
-    return "\n".join(neutral(line) for line in _lines(analysis)) + "\n"
+def as_text(analysis: Analysis, dumps: DumpSet | None = None) -> str:
+    """The whole answer: one headline per origin with its evidence, what stays open, how complete the dumps were.
+
+    With the dumps given, each origin also shows the table of what its group did around it.
+    """
+    return "\n".join(neutral(line) for line in _lines(analysis, dumps)) + "\n"
 
 
-def _lines(analysis: Analysis) -> Iterator[str]:
+def narrow(analysis: Analysis, ranks: Collection[int] | None, groups: Collection[str] | None) -> Analysis:
+    """Keep the origins that concern these ranks and groups (by name or purpose); None keeps all."""
+    kept = tuple(
+        origin
+        for origin in analysis.origins
+        if (ranks is None or not set(ranks).isdisjoint({*origin.ranks, *origin.among, *(h.rank for h in origin.chain)}))
+        and (groups is None or (origin.group and not set(groups).isdisjoint({origin.group.name, origin.group.desc})))
+    )
+    return replace(analysis, origins=kept)
+
+
+def _lines(analysis: Analysis, dumps: DumpSet | None) -> Iterator[str]:
     if analysis.motion is not None:
         yield f"no origin: {analysis.motion}"
     elif not analysis.waiting:
@@ -31,6 +44,9 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         yield "no origin: nobody waits on a rank that is behind; a second snapshot a minute later would confirm it"
     for origin in analysis.origins:
         yield from _origin_lines(origin)
+        table = incident_table(dumps, origin, world_size=analysis.coverage.world) if dumps else None
+        if table is not None:
+            yield from (f"  {line}" for line in as_lines(table))
     for open_part in analysis.undecided:
         yield from _undecided_lines(open_part)
     yield from _coverage_lines(analysis)
@@ -78,73 +94,3 @@ def _coverage_lines(analysis: Analysis) -> Iterator[str]:
 def place(frame: Frame) -> str:
     """A frame as function and file:line."""
     return f"{frame.name} ({frame.file}:{frame.line})"
-
-
-def as_json(analysis: Analysis) -> dict[str, Any]:
-    """The answer as plain values under the schema `oncall.flight-recorder/1`; null where it is not known."""
-    coverage = analysis.coverage
-    return {
-        "schema": SCHEMA,
-        "origins": [_origin_json(origin) for origin in analysis.origins],
-        "undecided": [_undecided_json(row) for row in analysis.undecided] or None,
-        "motion": analysis.motion,
-        "waiting": list(analysis.waiting),
-        "coverage": {
-            "world": coverage.world,
-            "dumps": coverage.dumps,
-            "absent": [{"rank": a.rank, "reason": a.reason} for a in coverage.absent],
-            "refused": [{"file": r.source, "rank": r.rank, "reason": r.reason} for r in coverage.refused],
-            "notes": list(coverage.notes),
-        },
-    }
-
-
-def _origin_json(origin: Origin) -> dict[str, Any]:
-    return {
-        "kind": origin.kind.value,
-        "ranks": list(origin.ranks),
-        "among": list(origin.among),
-        "group": _group_json(origin.group),
-        "seq": origin.seq,
-        "op": origin.op,
-        "found_op": origin.found_op,
-        "frame": _frame_json(origin.frame),
-        "last_frame": _frame_json(origin.last_frame),
-        "victim_frame": _frame_json(origin.victim_frame),
-        "grade": origin.grade.value,
-        "explains": {"ranks": origin.explains.ranks, "waiting": origin.explains.waiting},
-        "chain": [_hop_json(hop) for hop in origin.chain],
-        "says": origin.says,
-        "next_check": origin.next_check,
-    }
-
-
-def _undecided_json(row: Undecided) -> dict[str, Any]:
-    return {
-        "deciding": list(row.deciding),
-        "group": _group_json(row.group),
-        "seq": row.seq,
-        "explains": {"ranks": row.explains.ranks, "waiting": row.explains.waiting},
-        "reason": row.reason,
-    }
-
-
-def _hop_json(hop: Hop) -> dict[str, Any]:
-    return {
-        "rank": hop.rank,
-        "group": _group_json(hop.group),
-        "seq": hop.seq,
-        "op": hop.op,
-        "held_by": list(hop.held_by),
-        "why": hop.why,
-    }
-
-
-def _group_json(group: Group | None) -> dict[str, Any] | None:
-    if group is None:
-        return None
-    return {"name": group.name, "desc": group.desc, "ranks": list(group.ranks), "inferred": group.inferred}
-
-
-def _frame_json(frame: Frame | None) -> dict[str, Any] | None:
-    return None if frame is None else {"name": frame.name, "file": frame.file, "line": frame.line}

@@ -11,13 +11,14 @@ Edges = Mapping[Node, tuple[Node, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """One end of the chains: a single node, or the nodes of a ring that has no way out."""
+    """One end of the chains: a single node, or the nodes of a ring; a ring that is not `final` has a way out."""
 
     nodes: tuple[Node, ...]
+    final: bool = True
 
 
 def sinks_of(edges: Edges) -> list[Sink]:
-    """Strongly connected parts without an edge to another part (Tarjan's algorithm, iterative)."""
+    """Strongly connected parts that are rings or have no edge to another part (Tarjan's algorithm, iterative)."""
     index: dict[Node, int] = {}
     low: dict[Node, int] = {}
     part_of: dict[Node, int] = {}
@@ -46,7 +47,11 @@ def sinks_of(edges: Edges) -> list[Sink]:
                 if low[node] == index[node]:
                     parts.append(_close(node, stack, part_of, len(parts)))
     open_parts = {part_of[n] for n, successors in edges.items() for s in successors if part_of[s] != part_of[n]}
-    return [Sink(tuple(part)) for number, part in enumerate(parts) if number not in open_parts]
+    return [
+        Sink(tuple(part), number not in open_parts)
+        for number, part in enumerate(parts)
+        if len(part) > 1 or number not in open_parts
+    ]
 
 
 def _close(node: Node, stack: list[Node], part_of: dict[Node, int], number: int) -> list[Node]:

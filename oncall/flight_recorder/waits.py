@@ -17,6 +17,10 @@ _ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 """Operations that one member may finish before another has joined."""
 
 
+FAR_BEHIND = 8
+"""Operations. Dumps a few milliseconds apart differ by less; a rank whose device is lost falls behind without limit."""
+
+
 class Hold(StrEnum):
     """Why an operation cannot finish because of one member."""
 

@@ -16,7 +16,9 @@ import tempfile
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from oncall.flight_recorder import Analysis, Kind, analyse, load_paths
 
@@ -96,8 +98,11 @@ def cases(shape: str, seeds: int, faults: list[str]) -> list[Case]:
     return rows
 
 
-def judge(case: Case) -> tuple[Case, str, str]:
-    """Simulate and analyse one case; returns it with `right`, `vague`, `missed` or `wrong`, and what was said."""
+def judge(case: Case, drop: str) -> tuple[Case, str, str]:
+    """Simulate and analyse one case; returns it with `right`, `vague`, `missed` or `wrong`, and what was said.
+
+    `drop` takes dumps away first: those of the culprits, of half of the victims, or of an eighth of them.
+    """
     folder = Path(tempfile.mkdtemp(prefix="frsim"))
     try:
         command = [sys.executable, str(SIMULATOR), str(folder), *case.args]
@@ -105,13 +110,31 @@ def judge(case: Case) -> tuple[Case, str, str]:
         if done.returncode:
             return case, "skipped", done.stderr.strip().splitlines()[-1]
         truth = json.loads((folder / "truth.json").read_text())
+        for rank in dropped(drop, truth, case.seed):
+            (folder / "dumps" / f"rank_{rank}").unlink(missing_ok=True)
         analysis = analyse(load_paths([folder / "dumps"]), world_size=truth["world_size"])
-        return case, *verdict(truth, analysis)
+        result, said = verdict(truth, analysis)
+        if drop != "none" and not {rank for o in analysis.origins for rank in o.ranks} - set(truth["culprit_ranks"]):
+            result = "right" if result == "right" else "open"
+        return case, result, said
     finally:
         shutil.rmtree(folder)
 
 
-def verdict(truth: dict, analysis: Analysis) -> tuple[str, str]:
+def dropped(drop: str, truth: dict[str, Any], seed: int) -> list[int]:
+    """The ranks whose dumps are taken away."""
+    guilty = truth["culprit_ranks"]
+    victims = [rank for rank in range(truth["world_size"]) if rank not in guilty]
+    if drop == "culprits":
+        return guilty
+    if drop == "half":
+        return random.Random(seed).sample(victims, len(victims) // 2)
+    if drop == "few":
+        return random.Random(seed).sample(victims, max(1, len(victims) // 8))
+    return []
+
+
+def verdict(truth: dict[str, Any], analysis: Analysis) -> tuple[str, str]:
     """Compare with the injected fault: `wrong` accuses an innocent, `missed` is silent, `vague` right but unnamed."""
     guilty = set(truth["culprit_ranks"])
     said = "; ".join(f"{o.grade} {o.says}" for o in analysis.origins[:4])
@@ -141,11 +164,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--faults", default=",".join(GROUPS))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--drop", choices=("none", "culprits", "half", "few"), default="none")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     tally: dict[str, Counter[str]] = defaultdict(Counter)
     with ProcessPoolExecutor(args.jobs) as pool:
-        for case, result, said in pool.map(judge, cases(args.shape, args.seeds, args.faults.split(","))):
+        for case, result, said in pool.map(
+            partial(judge, drop=args.drop), cases(args.shape, args.seeds, args.faults.split(","))
+        ):
             tally[case.fault][result] += 1
             if result != "right" or args.verbose:
                 print(f"{result:7} {case.fault}/{case.group} {' '.join(case.args)}\n        {said}", flush=True)

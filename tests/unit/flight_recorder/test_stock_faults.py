@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from handwritten import Entry, blobs, completed, dump, entry
 
-from oncall.flight_recorder import Analysis, Kind, analyse, load_blobs, load_paths
-from oncall.flight_recorder.report import as_json, as_text
+from oncall.flight_recorder import Analysis, Kind, analyse, as_json, load_blobs, load_paths
+from oncall.flight_recorder.report import as_text
 
 
 def judge(dumps: Mapping[int, dict[str, Any]]) -> Analysis:
