@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
@@ -34,6 +34,7 @@ class Cluster:
     shared: Path
     user: str = "trainer"
     noisy_user: str = "noisy"
+    jobs: list[Job] = field(default_factory=list)
 
     def node(self, name: str) -> Node:
         """The node of this host name; KeyError when there is none."""
@@ -49,8 +50,9 @@ class Cluster:
         )
 
     def train(self, fault: FaultKind = "none", *, run: str = "run42", **options: Unpack[Options]) -> Job:
-        """Start a training job on all nodes, with its files in `shared / run`; the caller stops it."""
-        return start_job(self.nodes, self.shared / run, Plan(fault, **options))
+        """Start a training job on all nodes, with its files in `shared / run`; it ends with the cluster."""
+        self.jobs.append(start_job(self.nodes, self.shared / run, Plan(fault, **options)))
+        return self.jobs[-1]
 
 
 @contextmanager
@@ -83,7 +85,12 @@ def start_cluster(count: int = 2, *, py_spy: bool = True, sudo: bool = False) ->
             stack.callback(nodes[-1].stop)
         known_hosts = _known_hosts(lab / "keys/known_hosts", nodes)
         ssh_config = _ssh_config(lab / "keys/config", nodes, key, known_hosts)
-        yield Cluster(tuple(nodes), port, key, known_hosts, ssh_config, shared)
+        cluster = Cluster(tuple(nodes), port, key, known_hosts, ssh_config, shared)
+        try:
+            yield cluster
+        finally:
+            for job in cluster.jobs:
+                job.stop()
 
 
 def _free_port(addresses: list[str]) -> int:

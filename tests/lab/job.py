@@ -45,6 +45,7 @@ class Options(TypedDict, total=False):
     step_seconds: float
     stall_seconds: float
     watchdog: bool
+    warm: bool
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Plan:
     """What the job does: `rank` fails in the way of `fault` at `step`.
 
     A rank writes its dump when a step takes `stall_seconds`; with `watchdog` it also prints what NCCL's would.
+    Unless `warm`, torchrun starts each rank as a new program, which takes several times as long.
     """
 
     fault: FaultKind = "none"
@@ -59,8 +61,9 @@ class Plan:
     step: int = 10
     ranks_per_node: int = 4
     step_seconds: float = 0.05
-    stall_seconds: float = 4.0
+    stall_seconds: float = 3.0
     watchdog: bool = False
+    warm: bool = True
 
     def environment(self, dataset: Path) -> dict[str, str]:
         """The settings as train.py reads them; `dataset` is a folder."""
@@ -185,8 +188,8 @@ class Job:
                 process.send(signal.SIGKILL)
         for agent in self.agents:
             agent.wait()
-        for descriptor in self._sockets:
-            os.close(descriptor)
+        while self._sockets:
+            os.close(self._sockets.pop())
 
     def _attempt(self, node: Node, attempt: int) -> list[Path]:
         return list(node.inside(self.log_dir).glob(f"{self.run}_*/attempt_{attempt}"))
@@ -217,7 +220,7 @@ class Job:
 
 
 def start_job(nodes: tuple[Node, ...], folder: Path, plan: Plan) -> Job:
-    """Start torchrun on every node; the caller stops the job."""
+    """Start torchrun on every node."""
     job = Job(nodes, folder, plan)
     for node in nodes:
         for made in (folder, folder / "dumps", folder / "dataset"):
@@ -231,7 +234,11 @@ def start_job(nodes: tuple[Node, ...], folder: Path, plan: Plan) -> Job:
 
 
 def _start_agent(job: Job, node: Node, endpoint: str) -> "subprocess.Popen[bytes]":
-    torchrun = [str(Path(sys.prefix) / "bin/torchrun"), f"--nnodes={len(job.nodes)}"]
+    binaries = Path(sys.prefix) / "bin"
+    torchrun = [str(binaries / "torchrun")]
+    if job.plan.warm:
+        torchrun = [str(binaries / "python"), str(node.training / "warm_torchrun.py")]
+    torchrun.append(f"--nnodes={len(job.nodes)}")
     torchrun += [f"--nproc-per-node={job.plan.ranks_per_node}", f"--rdzv-id={job.run}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={endpoint}", f"--local-addr={node.address}"]
     torchrun += [f"--log-dir={job.log_dir}", "--redirects=3"]

@@ -201,16 +201,19 @@ def start_node(name: str, address: str, port: int, *, lab: Path, shared: Path, h
     )
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", own / "host_key", "-C", name], check=True)
     prefixes = sorted({sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1])})
-    unshare = subprocess.Popen(
-        [*NAMESPACE, str(lab / "node.sh"), name, str(own), str(shared), *prefixes],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    with (own / "node.log").open("w") as log:
+        unshare = subprocess.Popen(
+            [*NAMESPACE, str(lab / "node.sh"), name, str(own), str(shared), *prefixes],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
     assert unshare.stdout
     if unshare.stdout.readline() != "ready\n":
         unshare.kill()
-        raise RuntimeError(f"{name}: the namespace did not come up (exit {unshare.wait()})")
+        unshare.wait()
+        raise RuntimeError(f"{name}: the namespace did not come up: {(own / 'node.log').read_text()}")
     init = int(Path(f"/proc/{unshare.pid}/task/{unshare.pid}/children").read_text())
     node = Node(name, address, port, own, shared, lab / "training", path, init, unshare)
     try:

@@ -1,10 +1,9 @@
 """Each way to fail really hangs the job, and leaves the stacks and dumps that it should."""
 
+import itertools
 import json
 import pickle
-import re
 import subprocess
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,27 +21,21 @@ ALL_REDUCE = "gloo:all_reduce"
 Call = tuple[str, str, list[int], str]
 
 
-@pytest.fixture
-def train(cluster: Cluster) -> Iterator[Callable[..., Job]]:
-    """Start a job of two ranks a node that is stopped at the end."""
-    started: list[Job] = []
-
-    def start(fault: FaultKind = "none", *, watchdog: bool = False) -> Job:
-        job = cluster.train(fault, rank=CULPRIT, ranks_per_node=2, stall_seconds=1.5, watchdog=watchdog)
-        started.append(job)
-        return job
-
-    yield start
-    for job in started:
-        job.stop()
+def train(cluster: Cluster, fault: FaultKind = "none", *, watchdog: bool = False, warm: bool = True) -> Job:
+    """Two ranks on each of two nodes."""
+    return cluster.train(fault, rank=CULPRIT, ranks_per_node=2, stall_seconds=1.5, watchdog=watchdog, warm=warm)
 
 
 def stacks(cluster: Cluster, job: Job) -> dict[int, list[str]]:
     """Rank → the functions of its main thread, innermost first, as py-spy sees them through SSH."""
+    ranks = {(node.name, pid): rank for rank, (node, pid) in job.pids().items()}
     found = {}
-    for rank, (node, pid) in job.pids().items():
-        threads = json.loads(cluster.ssh(node, f"py-spy dump --nonblocking --json --pid {pid}").stdout)
-        found[rank] = next([f["name"] for f in t["frames"]] for t in threads if t["thread_name"] == "MainThread")
+    for node in cluster.nodes:
+        pids = " ".join(str(pid) for name, pid in ranks if name == node.name)
+        answer = cluster.ssh(node, f"for pid in {pids}; do py-spy dump --nonblocking --json --pid $pid; echo ,; done")
+        for thread in itertools.chain.from_iterable(json.loads(f"[{answer.stdout.rstrip().rstrip(',')}]")):
+            if thread["thread_name"] == "MainThread":
+                found[ranks[node.name, thread["pid"]]] = [frame["name"] for frame in thread["frames"]]
     return found
 
 
@@ -64,14 +57,18 @@ def state(cluster: Cluster, node: Node, pid: int) -> str:
     return cluster.ssh(node, f"ps -o state= -p {pid}").stdout.strip()
 
 
-def test_healthy_job_goes_on_and_dumps_when_asked(cluster: Cluster, train: Callable[..., Job]) -> None:
-    job = train()
+@pytest.mark.parametrize("warm", [False, True])
+def test_healthy_job_goes_on_and_dumps_when_asked(warm: bool, cluster: Cluster) -> None:
+    job = train(cluster, warm=warm)
     job.wait_steps(3)
     assert job.pids().keys() == OTHERS | {CULPRIT}
     assert not job.dumps()
     for rank, (node, pid) in job.pids().items():
         environment = cluster.ssh(node, f"tr '\\0' '\\n' < /proc/{pid}/environ").stdout.splitlines()
         assert {f"RANK={rank}", f"LOCAL_RANK={rank % 2}", "WORLD_SIZE=4"} <= set(environment)
+        parent, command = cluster.ssh(node, f"ps -o ppid=,args= -p {pid}").stdout.split(maxsplit=1)
+        assert command.endswith(f"python -u {node.training}/train.py\n")
+        assert "torchrun" in cluster.ssh(node, f"ps -o args= -p {parent}").stdout
     node, _ = job.pids()[CULPRIT]
     cluster.ssh(node, f"echo 1 > {job.pipe_prefix}{CULPRIT}.pipe")
     job.wait_dumps({CULPRIT})
@@ -79,9 +76,9 @@ def test_healthy_job_goes_on_and_dumps_when_asked(cluster: Cluster, train: Calla
     assert job.dumps().keys() == {CULPRIT}
 
 
-@pytest.mark.parametrize("fault", ["sleep", "lock", "dataloader", "hung-mount"])
-def test_culprit_stands_before_the_collective(fault: FaultKind, cluster: Cluster, train: Callable[..., Job]) -> None:
-    job = train(fault)
+@pytest.mark.parametrize("fault", ["sleep", "lock", "dataloader"])
+def test_culprit_stands_before_the_collective(fault: FaultKind, cluster: Cluster) -> None:
+    job = train(cluster, fault, watchdog=True)
     job.wait_hung()
     wait = ("count_tokens", ALL_REDUCE, [1024], "Float")
     assert pending(job) == dict.fromkeys(OTHERS, wait) | {CULPRIT: None}
@@ -89,8 +86,21 @@ def test_culprit_stands_before_the_collective(fault: FaultKind, cluster: Cluster
     assert all(seen[rank][0] == "all_reduce" and "count_tokens" in seen[rank] for rank in OTHERS)
     stands_in = "_MultiProcessingDataLoaderIter._try_get_data" if fault == "dataloader" else "fetch_shard"
     assert stands_in in seen[CULPRIT]
-    assert state(cluster, *job.pids()[CULPRIT]) == ("D" if fault == "hung-mount" else "S")
+    assert state(cluster, *job.pids()[CULPRIT]) == "S"
     assert job.last_step() == job.plan.step - 1
+    assert_watchdog_blames_no_rank_but_the_waiting(job)
+
+
+def assert_watchdog_blames_no_rank_but_the_waiting(job: Job) -> None:
+    sequence = 2 * (job.plan.step - 1) + 1  # count_tokens and reduce_loss in each full step
+    for rank in OTHERS:
+        text = job.log(rank, "stderr")
+        assert f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={sequence}" in text
+        assert f"failure detected by watchdog at work sequence id: {sequence}" in text
+        assert f"last enqueued work: {sequence}, last started work: -1 (), last completed work: {sequence - 1}" in text
+    text = job.log(CULPRIT, "stderr")
+    assert "Watchdog caught" not in text
+    assert "due to a collective timeout from  rank 0" in text
 
 
 MISMATCHES: dict[FaultKind, dict[int, Call]] = {
@@ -119,8 +129,8 @@ MISMATCHES: dict[FaultKind, dict[int, Call]] = {
 
 
 @pytest.mark.parametrize("fault", MISMATCHES)
-def test_culprit_issues_another_collective(fault: FaultKind, cluster: Cluster, train: Callable[..., Job]) -> None:
-    job = train(fault)
+def test_culprit_issues_another_collective(fault: FaultKind, cluster: Cluster) -> None:
+    job = train(cluster, fault)
     job.wait_hung()
     assert pending(job) == MISMATCHES[fault]
     seen = stacks(cluster, job)
@@ -128,8 +138,8 @@ def test_culprit_issues_another_collective(fault: FaultKind, cluster: Cluster, t
     assert job.last_step() == job.plan.step - 1
 
 
-def test_one_never_joins_the_first_group(cluster: Cluster, train: Callable[..., Job]) -> None:
-    job = train("init")
+def test_one_never_joins_the_first_group(cluster: Cluster) -> None:
+    job = train(cluster, "init")
     job.wait_hung()
     seen = stacks(cluster, job)
     assert "fetch_tokenizer" in seen[CULPRIT]
@@ -137,8 +147,20 @@ def test_one_never_joins_the_first_group(cluster: Cluster, train: Callable[..., 
     assert not job.dumps()
 
 
-def test_frozen_rank(cluster: Cluster, train: Callable[..., Job]) -> None:
-    job = train()
+def test_rank_in_state_d_answers_only_nonblocking_py_spy(cluster: Cluster) -> None:
+    job = train(cluster, "hung-mount")
+    job.wait_hung()
+    assert pending(job)[CULPRIT] is None
+    node, pid = job.pids()[CULPRIT]
+    assert state(cluster, node, pid) == "D"
+    with pytest.raises(subprocess.TimeoutExpired):
+        cluster.ssh(node, f"py-spy dump --pid {pid}", timeout=1)
+    assert "fetch_shard" in stacks(cluster, job)[CULPRIT]
+    assert state(cluster, node, pid) == "D"
+
+
+def test_frozen_rank_answers_only_nonblocking_py_spy(cluster: Cluster) -> None:
+    job = train(cluster)
     job.wait_steps(1)
     job.freeze_rank(CULPRIT)
     job.wait_hung()
@@ -146,11 +168,13 @@ def test_frozen_rank(cluster: Cluster, train: Callable[..., Job]) -> None:
     assert all(pending(job).values())
     node, pid = job.pids()[CULPRIT]
     assert state(cluster, node, pid) == "T"
+    assert "Failed to suspend process" in cluster.ssh(node, f"py-spy dump --pid {pid}").stderr
     assert "main" in stacks(cluster, job)[CULPRIT]
+    assert state(cluster, node, pid) == "T"
 
 
-def test_lost_rank(cluster: Cluster, train: Callable[..., Job]) -> None:
-    job = train()
+def test_lost_rank(cluster: Cluster) -> None:
+    job = train(cluster)
     job.wait_steps(1)
     node, pid = job.pids()[CULPRIT]
     job.kill_rank(CULPRIT)
@@ -162,40 +186,8 @@ def test_lost_rank(cluster: Cluster, train: Callable[..., Job]) -> None:
     assert not any(job.log(rank, "stderr") for rank in OTHERS)
 
 
-def test_restarting_job(train: Callable[..., Job]) -> None:
-    job = train("restarting")
+def test_restarting_job(cluster: Cluster) -> None:
+    job = train(cluster, "restarting")
     job.wait_attempt(1)
     assert "ValueError: batch is not finite" in job.log(CULPRIT, "stderr", attempt=0)
     job.wait_attempt(2)
-
-
-def test_watchdog_lines(train: Callable[..., Job]) -> None:
-    job = train("sleep", watchdog=True)
-    job.wait_hung()
-    for rank in OTHERS:
-        text = job.log(rank, "stderr")
-        assert re.search(r"SeqNum=19, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout\(ms\)=1500\)", text)
-        assert f"(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: 19" in text
-        assert "last enqueued work: 19, last started work: -1 (), last completed work: 18" in text
-    text = job.log(CULPRIT, "stderr")
-    assert "Watchdog caught" not in text
-    assert "due to a collective timeout from  rank 0" in text
-
-
-@pytest.mark.parametrize("fault", ["none", "hung-mount"])
-def test_py_spy_on_a_rank_that_cannot_run(fault: FaultKind, cluster: Cluster, train: Callable[..., Job]) -> None:
-    """What a probe stands on: a frozen or D-state rank answers only --nonblocking, and no attempt changes its state."""
-    job = train(fault)
-    if fault == "none":
-        job.wait_steps(1)
-        job.freeze_rank(CULPRIT)
-    job.wait_hung()
-    node, pid = job.pids()[CULPRIT]
-    before = state(cluster, node, pid)
-    if fault == "none":
-        assert "Failed to suspend process" in cluster.ssh(node, f"py-spy dump --pid {pid}").stderr
-    else:
-        with pytest.raises(subprocess.TimeoutExpired):
-            cluster.ssh(node, f"py-spy dump --pid {pid}", timeout=1)
-    assert "MainThread" in cluster.ssh(node, f"py-spy dump --nonblocking --pid {pid}").stdout
-    assert state(cluster, node, pid) == before

@@ -1,6 +1,5 @@
 """One of two nodes does not answer: the triage ends in time, says so, and claims nothing that node could overturn."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,8 @@ from .cluster import Cluster
 from .driving import replay_offline, triage, without_times, write_run_file
 from .node import Node
 
-LIMIT_S = 40.0
+LIMIT_S = 30.0
+"""Less than the run file's own limit: one wait for the silent node is enough."""
 CULPRIT = 5
 
 SILENCES: dict[str, Callable[[Node], None]] = {
@@ -29,13 +29,11 @@ def test_the_innocent_half_alone_accuses_nobody(way: str, cluster: Cluster, tmp_
         job.wait_hung()
         write_run_file(cluster, job, tmp_path)
         SILENCES[way](cluster.node("node002"))
-        began = time.monotonic()
         code, answer = triage(tmp_path)
-        took_s = time.monotonic() - began
         cluster.node("node002").speak_again()
     finally:
         job.stop()
-    assert took_s < LIMIT_S
+    assert answer["took_s"] < LIMIT_S
     assert code in {11, 12}
     assert answer["verdict"]["ranks"] == []
     assert answer["coverage"]["processes"]["answered"] == 1
