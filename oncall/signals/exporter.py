@@ -46,7 +46,7 @@ class Exporter(Collector):
                 self._signals.take(chunk)
         if self._counted is None or not 0 <= now - self._counted < RESCAN_S:
             self._attempts.take(self._tail.folders())
-            self._writer_count = self._writers.count(self._tail.paths(), now)
+            self._writer_count = self._writers.count(self._tail.paths, now)
             self._counted = now
         self._unread = self._tail.unread_bytes()
         self._files, self._overlong = self._tail.files, self._tail.overlong_lines

@@ -4,8 +4,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from oncall.signals.folder_watch import FileSeen, FolderSeen, FolderWatch
+from oncall.signals.folder_watch import FolderSeen, FolderWatch
 from oncall.signals.followed_file import FollowedFile
 
 RESCAN_S = 5.0
@@ -44,6 +45,8 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Entry:
+    """A file, the bytes of it that are history, and when it last grew."""
+
     file: FollowedFile
     history: int
     grew: float
@@ -56,25 +59,21 @@ class Tail:
 
     def __init__(self, roots: Sequence[str], names: re.Pattern[str]) -> None:
         self._watch = FolderWatch([os.path.realpath(root) for root in roots], names)
-        self._entries: dict[tuple[int, int], _Entry] = {}
+        self._open: dict[tuple[int, int], _Entry] = {}
+        self._quiet: dict[tuple[int, int], _Entry] = {}
         self._scanned: float | None = None
         self._rotated = False
-        self._overlong_gone = 0
+        self.overlong_lines = 0
         self.unreadable: dict[str, str] = {}
 
     @property
     def files(self) -> int:
         """Files known, quiet ones included."""
-        return len(self._entries)
-
-    @property
-    def overlong_lines(self) -> int:
-        """Lines dropped for their length so far."""
-        return self._overlong_gone + sum(entry.file.overlong for entry in self._entries.values())
+        return len(self._open) + len(self._quiet)
 
     def unread_bytes(self) -> int:
         """Bytes of open files that were not handed on: backlog, and last lines without their newline."""
-        return sum(entry.file.unread() for entry in self._entries.values())
+        return sum(entry.file.unread() for entry in self._open.values())
 
     def folders(self) -> Iterator[FolderSeen]:
         """The folders under the roots, as of the last look for new files."""
@@ -82,7 +81,7 @@ class Tail:
 
     def paths(self) -> set[str]:
         """The files known, quiet ones included."""
-        return {entry.file.path for entry in self._entries.values()}
+        return {entry.file.path for entry in chain(self._open.values(), self._quiet.values())}
 
     def poll(self, now: float) -> Iterator[Chunk]:
         """What was written since the last call; `now` is the wall clock in unix seconds.
@@ -92,107 +91,111 @@ class Tail:
         if self._scanned is None or self._rotated or not 0 <= now - self._scanned < RESCAN_S:
             self._rescan(now)
             self._scanned, self._rotated = now, False
-            yield from self._wake(now)
-        for key, entry in list(self._entries.items()):
-            if entry.file.is_open:
-                yield from self._read(key, entry, now)
+            yield from self._read_woken(now)
+        for key, entry in list(self._open.items()):
+            yield from self._read(key, entry, now)
 
     def close(self) -> None:
         """Let go of every descriptor."""
-        for entry in self._entries.values():
-            entry.file.release()
+        for key in list(self._open):
+            self._release(key)
 
     def _read(self, key: tuple[int, int], entry: _Entry, now: float) -> Iterator[Chunk]:
         file = entry.file
+        taken, overlong = file.taken, file.overlong
         try:
-            before = file.taken
             lines = file.read()
-            if file.taken != before:
-                entry.grew = now
-                historical = before < entry.history
-                written = file.modified() or now
-                yield Chunk(file.path, key, written, file.taken - before, lines, historical)
+            written = file.modified() or now
             if not entry.moved and file.has_moved():
                 entry.moved = self._rotated = True
-            if now - entry.grew > UNLINKED_S and file.is_unlinked():
-                self._forget(key)
-            elif now - entry.grew > QUIET_S:
-                file.release()
+            is_gone = now - entry.grew > UNLINKED_S and file.is_unlinked()
         except OSError as error:
-            self.unreadable[file.path] = error.strerror or str(error)
-            file.release()
+            self.unreadable[file.path] = _reason(error)
+            self._release(key)
+            return
+        self.overlong_lines += file.overlong - overlong
+        if file.taken != taken:
+            entry.grew = now
+            yield Chunk(file.path, key, written, file.taken - taken, lines, taken < entry.history)
+        elif is_gone:
+            self._release(key)
+            del self._quiet[key]
+        elif now - entry.grew > QUIET_S:
+            self._release(key)
 
-    def _forget(self, key: tuple[int, int]) -> None:
-        entry = self._entries.pop(key)
-        self._overlong_gone += entry.file.overlong
+    def _release(self, key: tuple[int, int]) -> None:
+        entry = self._open.pop(key)
         entry.file.release()
+        self._quiet[key] = entry
 
     def _rescan(self, now: float) -> None:
-        for entry in self._entries.values():
+        for entry in self._quiet.values():
             entry.found = False
-        fresh: list[FileSeen] = []
+        fresh: list[str] = []
         for seen in self._watch.scan(int(now * 1e9)):
-            known = self._entries.get(seen.key)
+            known = self._open.get(seen.key) or self._quiet.get(seen.key)
             if known is not None:
                 known.found, known.moved, known.file.path = True, False, seen.path
             elif seen.wanted:
-                fresh.append(seen)
+                fresh.append(seen.path)
         self.unreadable = dict(self._watch.unreadable)
-        for key in [key for key, entry in self._entries.items() if not (entry.found or entry.file.is_open)]:
-            self._forget(key)
-        self._admit(fresh, now)
+        for key in [key for key, entry in self._quiet.items() if not entry.found]:
+            del self._quiet[key]
+        if self._scanned is None:
+            self._admit_history(fresh, now)
+        else:
+            for path in fresh:
+                self._follow(path, 0, 0, now)
 
-    def _wake(self, now: float) -> Iterator[Chunk]:
-        held = self._held()
-        for key, entry in list(self._entries.items()):
-            if entry.file.is_open:
-                continue
+    def _admit_history(self, paths: Sequence[str], now: float) -> None:
+        stats = sorted(self._stats(paths), key=lambda item: item[0])
+        newest = stats[-1][0] if stats else now
+        for place, (modified, size, path) in enumerate(stats, start=1):
+            if newest - modified <= HISTORY_AGE_S and place > len(stats) - MAX_OPEN:
+                start = max(0, size - HISTORY_BYTES)
+                self._follow(path, start, size - start, modified)
+            else:
+                key = self._follow(path, size, 0, modified)
+                if key in self._open:
+                    self._release(key)
+
+    def _stats(self, paths: Sequence[str]) -> Iterator[tuple[float, int, str]]:
+        for path in paths:
             try:
-                woken = entry.file.has_changed() and entry.file.reopen()
-            except OSError as error:
-                self.unreadable[entry.file.path] = error.strerror or str(error)
-                continue
-            if woken:
-                entry.grew = now
-                yield from self._read(key, entry, now)
-                held += 1
-                if held > MAX_OPEN:
-                    entry.file.release()
-                    held -= 1
-
-    def _held(self) -> int:
-        return sum(entry.file.is_open for entry in self._entries.values())
-
-    def _admit(self, fresh: Sequence[FileSeen], now: float) -> None:
-        starting = self._scanned is None
-        stats: list[tuple[float, int, FileSeen]] = []
-        for seen in fresh:
-            try:
-                status = os.stat(seen.path, follow_symlinks=False)
-                stats.append((status.st_mtime, status.st_size, seen))
+                status = os.stat(path, follow_symlinks=False)
+                yield status.st_mtime, status.st_size, path
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self.unreadable[seen.path] = error.strerror or str(error)
-        stats.sort(key=lambda item: item[0])
-        newest = stats[-1][0] if stats else now
-        held = self._held()
-        for place, (modified, size, seen) in enumerate(stats, start=1):
-            recent = newest - modified <= HISTORY_AGE_S and place > len(stats) - MAX_OPEN
-            start = 0 if not starting else max(0, size - HISTORY_BYTES) if recent else size
-            file = self._open(seen.path, start)
-            if file is not None:
-                self._entries[file.key] = _Entry(file, size - start if starting else 0, modified if starting else now)
-                held += 1
-                if held > MAX_OPEN or (starting and not recent):
-                    file.release()
-                    held -= 1
+                self.unreadable[path] = _reason(error)
 
-    def _open(self, path: str, start: int) -> FollowedFile | None:
+    def _follow(self, path: str, start: int, history: int, grew: float) -> tuple[int, int] | None:
         try:
-            return FollowedFile(path, start)
+            file = FollowedFile(path, start)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.unreadable[path] = error.strerror or str(error)
+            self.unreadable[path] = _reason(error)
             return None
+        self._open[file.key] = _Entry(file, history, grew)
+        if len(self._open) > MAX_OPEN:
+            self._release(file.key)
+        return file.key
+
+    def _read_woken(self, now: float) -> Iterator[Chunk]:
+        for key, entry in list(self._quiet.items()):
+            try:
+                woken = entry.file.has_changed() and entry.file.reopen()
+            except OSError as error:
+                self.unreadable[entry.file.path] = _reason(error)
+                continue
+            if woken:
+                entry.grew = now
+                self._open[key] = self._quiet.pop(key)
+                yield from self._read(key, entry, now)
+                if len(self._open) > MAX_OPEN and key in self._open:
+                    self._release(key)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

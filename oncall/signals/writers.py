@@ -1,7 +1,7 @@
 """Whether anybody still writes a run's files: the processes that hold one open for writing, from /proc."""
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 SEARCH_S = 60.0
 """Between two searches through all processes; one that went away starts a search at once."""
@@ -22,8 +22,10 @@ class Writers:
         self._ever = False
         self._searched: float | None = None
 
-    def count(self, paths: Collection[str], now: float) -> int | None:
+    def count(self, paths: Callable[[], Collection[str]], now: float) -> int | None:
         """Processes that write to `paths` (without symbolic links) now; `now` in unix seconds.
+
+        `paths` is asked only when a search is due.
 
         None as long as none was ever seen: the trainer may open its files for each line, run as another user, or in
         another container, and a zero would say that it is gone.
@@ -31,7 +33,7 @@ class Writers:
         left = {known for known in self._known if self._still(*known)}
         is_due = self._searched is None or not 0 <= now - self._searched < SEARCH_S
         if is_due or len(left) < len(self._known):
-            self._known = set(self._search(paths))
+            self._known = set(self._search(paths()))
             self._searched = now
         self._ever = self._ever or bool(self._known)
         return len({pid for pid, _, _ in self._known}) if self._ever else None

@@ -100,32 +100,32 @@ def trainer(log: Path) -> Iterator["subprocess.Popen[bytes]"]:
 
 def test_writer_lives_and_dies(log: Path, trainer: "subprocess.Popen[bytes]") -> None:
     writers = Writers()
-    assert writers.count([str(log)], 100.0) == 1
+    assert writers.count(lambda: [str(log)], 100.0) == 1
     trainer.kill()
     trainer.wait()
-    assert writers.count([str(log)], 101.0) == 0
+    assert writers.count(lambda: [str(log)], 101.0) == 0
 
 
 def test_reader_is_no_writer(log: Path) -> None:
     log.touch()
     with log.open("rb"):
-        assert Writers().count([str(log)], 100.0) is None
+        assert Writers().count(lambda: [str(log)], 100.0) is None
 
 
 def test_never_seen_is_not_zero(log: Path) -> None:
     log.touch()
     writers = Writers()
-    assert writers.count([str(log)], 100.0) is None
-    assert writers.count([str(log)], 100.0 + 2 * SEARCH_S) is None
+    assert writers.count(lambda: [str(log)], 100.0) is None
+    assert writers.count(lambda: [str(log)], 100.0 + 2 * SEARCH_S) is None
 
 
 def test_new_writer_is_found_with_the_next_search(log: Path) -> None:
     writers = Writers()
     log.touch()
-    assert writers.count([str(log)], 100.0) is None
+    assert writers.count(lambda: [str(log)], 100.0) is None
     with log.open("a"):
-        assert writers.count([str(log)], 100.0 + SEARCH_S / 2) is None
-        assert writers.count([str(log)], 100.0 + SEARCH_S) == 1
+        assert writers.count(lambda: [str(log)], 100.0 + SEARCH_S / 2) is None
+        assert writers.count(lambda: [str(log)], 100.0 + SEARCH_S) == 1
 
 
 def test_processes_that_cannot_be_looked_at_are_passed_over(tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ def test_processes_that_cannot_be_looked_at_are_passed_over(tmp_path: Path) -> N
     descriptors = tmp_path / "2" / "fd"
     descriptors.mkdir(parents=True)
     (descriptors / "3").symlink_to("/logs/rank0.jsonl")
-    assert Writers(str(tmp_path)).count(["/logs/rank0.jsonl"], 100.0) is None
+    assert Writers(str(tmp_path)).count(lambda: ["/logs/rank0.jsonl"], 100.0) is None
