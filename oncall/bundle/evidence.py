@@ -44,6 +44,11 @@ class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     boundary: str = ""
     file: str | None = None
 
+    @property
+    def whole(self) -> bool:
+        """Whether the node answered in full."""
+        return self.outcome is Outcome.OK
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -102,7 +107,7 @@ class Evidence:
             answer = self.answers.get(host)
             if answer is None:
                 missing[host] = "no answer yet"
-            elif answer.outcome is not Outcome.OK:
+            elif not answer.whole:
                 missing[host] = answer.reason or str(answer.outcome)
         return Coverage(self.asked, missing)
 

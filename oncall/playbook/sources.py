@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from oncall.bundle.evidence import Evidence, NodeAnswer
 from oncall.bundle.store import Bundle, ProbeFolder
 from oncall.playbook.engine import Listener
@@ -169,8 +171,15 @@ class LiveSource:
             await self._ask(probe, case, lacking, folder=folder, extra={"PY_SPY_BASE64": packed})
 
     async def _fetch_dumps(self, case: Case) -> None:
+        """Fetch the dumps of every node that could list them; what kept one from that would keep it from this."""
         await self._wait_for_dumps(case)
-        await self._ask(PROBES["flight_recorder"], case, self._hosts)
+        folder = self._bundle.probe_folder("flight_recorder", self._hosts)
+        listing = await self.evidence("dumps", case)
+        silent = {host: answer for host, answer in (listing.answers if listing else {}).items() if not answer.whole}
+        for answer in silent.values():
+            folder.record(msgspec.structs.replace(answer, file=None))
+        hosts = [host for host in self._hosts if host not in silent]
+        await self._ask(PROBES["flight_recorder"], case, hosts, folder=folder)
 
     async def _wait_for_dumps(self, case: Case) -> None:
         """Dumps follow a time-out within 60 to 75 s: give those that are still to come their time."""
