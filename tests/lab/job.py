@@ -146,12 +146,10 @@ class Job:
 
     def wait_hung(self, *, timeout: float = 60) -> None:
         """Return when every rank that can has written a dump or, in initialisation, has gone to join its peers."""
-        expected = set(range(self.world_size)) - self._silenced
         if self.plan.fault == "init":
-            expected.remove(self.plan.rank)
-            self._wait(lambda: all(self.log(rank, "stdout") for rank in expected), f"{expected} to join", timeout)
+            self._wait(self._all_stand_in_start_up, "the ranks to join their peers", timeout)
         else:
-            self.wait_dumps(expected, timeout=timeout)
+            self.wait_dumps(set(range(self.world_size)) - self._silenced, timeout=timeout)
 
     def wait_attempt(self, attempt: int, *, timeout: float = 60) -> None:
         """Return when torchrun has begun this attempt, the first being 0, on the culprit's node.
@@ -193,6 +191,14 @@ class Job:
 
     def _attempt(self, node: Node, attempt: int) -> list[Path]:
         return list(node.inside(self.log_dir).glob(f"{self.run}_*/attempt_{attempt}"))
+
+    def _all_stand_in_start_up(self) -> bool:
+        """Whether every rank has begun to join, the culprit what comes before, and none has run since."""
+        for rank in range(self.world_size):
+            line = "building tokenizer" if rank == self.plan.rank else "initializing torch distributed"
+            if line not in self.log(rank, "stdout"):
+                return False
+        return all(process.state == "S" for _ in range(10) for _, process in self._ranks().values())
 
     def _wait(self, happened: Callable[[], bool], what: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout

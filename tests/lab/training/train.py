@@ -142,8 +142,7 @@ def own_group(groups: list[list[int]], description: str) -> dist.ProcessGroup:
 
 def join_groups() -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
     """The tensor- and data-parallel group of this rank; returns when every rank has joined."""
-    if fails("init"):
-        fetch_tokenizer()
+    fetch_tokenizer()
     print(f"> initializing torch distributed: rank {RANK} of {WORLD_SIZE}", flush=True)
     dist.init_process_group("gloo", timeout=GLOO_TIMEOUT)
     neighbours = [list(range(first, first + TENSOR_PARALLEL)) for first in range(0, WORLD_SIZE, TENSOR_PARALLEL)]
@@ -152,7 +151,9 @@ def join_groups() -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
 
 
 def fetch_tokenizer() -> None:
-    time.sleep(NEVER)
+    print("> building tokenizer", flush=True)
+    if fails("init"):
+        time.sleep(NEVER)
 
 
 def hang_on_mismatch() -> None:
