@@ -12,8 +12,9 @@ find_py_spy() {
     for candidate in "$PY_SPY" "$(command -v py-spy)" "$UPLOADED"; do
         [ -n "$candidate" ] && [ -x "$candidate" ] && echo "$candidate" && return
     done
+    # Beside the interpreter as it was called: the job's own environment, where /proc/PID/exe shows what it links to.
     training_processes | while read -r pid rank; do
-        candidate=$(dirname "$(readlink "/proc/$pid/exe" 2>/dev/null)")/py-spy
+        candidate=$(dirname "$(tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | head -n 1)")/py-spy
         [ -x "$candidate" ] && echo "$candidate" && break
     done
 }

@@ -1,0 +1,168 @@
+"""The probes' scripts on this machine, against real processes and files: what they bring, and what they never touch."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from oncall.bundle.evidence import Part, split_parts
+from oncall.probes.catalogue import PROBES
+from oncall.run.file import parse
+from oncall.run.ranks import RankMap
+
+BOUNDARY = "oncall-0011223344556677"
+WAITING = "import sys, time; sys.stdout.write('ready\\n'); sys.stdout.flush(); time.sleep(600)"
+
+
+@pytest.fixture
+def mark() -> str:
+    """A word on the command line that tells this test's processes from all others of the machine."""
+    return f"oncall_test_{uuid.uuid4().hex}"
+
+
+@contextmanager
+def rank_process(mark: str, rank: int, *arguments: str, code: str = WAITING, **more: str) -> Iterator[int]:
+    """A Python process that knows its rank, as a launcher would have started it."""
+    environ = {"PATH": os.environ["PATH"], "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "4"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, mark, *arguments], env=environ | more, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def ask(name: str, run_text: str, **extra: str) -> list[Part]:
+    """Run one probe's script here and take its output apart."""
+    run = parse(f'nodes = "here"\n{run_text}', "run.toml", default_name="run")
+    script = PROBES[name].build(run, RankMap(), "here", BOUNDARY, extra)
+    ended = subprocess.run(["sh", "-s"], input=script, capture_output=True, timeout=60, check=True)
+    return list(split_parts(ended.stdout, BOUNDARY))
+
+
+def matching(mark: str) -> str:
+    return f'[processes]\nmatch = "{mark}"\n'
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+
+
+def test_processes_bring_rank_and_named_variables_only(mark: str) -> None:
+    secrets = {"AWS_SECRET_ACCESS_KEY": "hunter2", "NCCL_DEBUG": "WARN", "TORCH_FR_BUFFER_SIZE": "2000"}
+    with rank_process(mark, 3, "--wandb-api-key=hunter3", "--token", "hunter4", **secrets) as pid:
+        parts = ask("processes", matching(mark))
+    (found,) = [part for part in parts if part.name == "process"]
+    assert found.attributes["rank"] == "3"
+    assert found.attributes["pid"] == str(pid)
+    assert "env WORLD_SIZE=4\n" in found.text
+    assert "env NCCL_DEBUG=WARN\n" in found.text
+    assert "env TORCH_FR_BUFFER_SIZE=2000\n" in found.text
+    assert "--wandb-api-key=***" in found.text
+    assert "hunter" not in "".join(part.text for part in parts)
+    assert parts[-1].name == "end"
+
+
+def test_a_data_loaders_worker_is_no_rank(mark: str) -> None:
+    """A worker inherits RANK; only the process above it is the rank."""
+    forks = "import os, sys, time\nif os.fork(): sys.stdout.write('ready\\n'); sys.stdout.flush()\ntime.sleep(600)"
+    with rank_process(mark, 1, code=forks) as pid:
+        parts = ask("processes", matching(mark))
+        os.system(f"pkill -9 -P {pid}")
+    assert [part.attributes["pid"] for part in parts if part.name == "process"] == [str(pid)]
+
+
+def test_stacks_of_all_ranks_and_nobody_left_stopped(mark: str) -> None:
+    with ExitStack() as stack:
+        pids = {rank: stack.enter_context(rank_process(mark, rank)) for rank in range(3)}
+        parts = ask("stacks", matching(mark))
+        states = {state(pid) for pid in pids.values()}
+    found = {part.attributes["rank"]: part.text for part in parts if part.name == "stack"}
+    assert sorted(found) == ["0", "1", "2"]
+    assert all('"<module>"' in text for text in found.values())
+    assert states == {"S"}
+
+
+def test_a_stopped_process_is_read_and_stays_stopped(mark: str) -> None:
+    with rank_process(mark, 0) as pid:
+        os.kill(pid, signal.SIGSTOP)
+        while state(pid) != "T":
+            time.sleep(0.01)
+        parts = ask("stacks", matching(mark))
+        assert state(pid) == "T"
+    (found,) = [part for part in parts if part.name == "stack"]
+    assert '"<module>"' in found.text
+    assert found.attributes["resumed"] == ""
+
+
+def test_of_a_huge_log_the_end_and_the_telling_lines_are_read(tmp_path: Path, mark: str) -> None:
+    """A sparse file of 20 GB: read from its beginning it would take minutes."""
+    log = tmp_path / "r_x/attempt_0/0/stderr.log"
+    log.parent.mkdir(parents=True)
+    telling = b"[rank0]:[E ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL("
+    with log.open("wb") as stream:
+        stream.truncate(20_000_000_000)
+        stream.seek(0, os.SEEK_END)
+        stream.write(b"\n" + telling + b"SeqNum=9)\n" + b"noise of a log that scrolls on\n" * 100_000)
+    began = time.monotonic()
+    parts = ask("logs", f'{matching(mark)}[paths]\nlogs = "{tmp_path}"\n')
+    assert time.monotonic() - began < 20
+    by_name = {part.name: part for part in parts}
+    assert len(by_name["file"].data) == 65_536
+    assert telling in by_name["earlier"].data
+
+
+def test_a_living_rank_tells_its_own_log(tmp_path: Path, mark: str) -> None:
+    log = tmp_path / "out.log"
+    run = "import sys, time; sys.stderr = open(sys.argv[2], 'w', 1); sys.stderr.write('hello\\n'); import os;"
+    code = run + "os.dup2(sys.stderr.fileno(), 2); sys.stdout.write('ready\\n'); sys.stdout.flush(); time.sleep(600)"
+    with rank_process(mark, 2, str(log), code=code):
+        parts = ask("logs", matching(mark))
+    (found,) = [part for part in parts if part.name == "file"]
+    assert (found.attributes["path"], found.attributes["rank"], found.text) == (str(log), "2", "hello\n")
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path, mark: str) -> None:
+    parts = ask("logs", f'{matching(mark)}[paths]\nlogs = "{tmp_path}/nowhere"\n')
+    assert [part.attributes["path"] for part in parts if part.name == "no-folder"] == [f"{tmp_path}/nowhere"]
+
+
+def test_dumps_come_back_byte_for_byte(tmp_path: Path, mark: str) -> None:
+    content = bytes(range(256)) * 40 + b"\n\n"
+    (tmp_path / "rank_3").write_bytes(content)
+    (tmp_path / "other").write_bytes(b"no dump")
+    parts = ask("flight_recorder", f'{matching(mark)}[paths]\ndumps = "{tmp_path}/rank_"\n')
+    (found,) = [part for part in parts if part.name == "dump"]
+    assert found.attributes["path"] == f"{tmp_path}/rank_3"
+    assert gzip.decompress(found.data) == content
+
+
+def test_names_with_tabs_and_spaces_survive(tmp_path: Path, mark: str) -> None:
+    folder = tmp_path / "a b\tc%d"
+    folder.mkdir()
+    (folder / "x.log").write_text("hello\n")
+    parts = ask("logs", f'{matching(mark)}[paths]\nlogs = """{tmp_path}"""\n')
+    assert [part.attributes["path"] for part in parts if part.name == "file"] == [str(folder / "x.log")]
+
+
+def test_no_setting_of_the_run_file_runs_as_shell(tmp_path: Path, mark: str) -> None:
+    hostile = tmp_path / "x'; touch PWNED; echo '$(touch PWNED)`touch PWNED`"
+    run = f'{matching(mark)}[paths]\nlogs = """{hostile}"""\ndumps = """{hostile}/rank_"""\n'
+    for probe in ("logs", "dumps"):
+        parts = ask(probe, run)
+        assert [part.attributes["path"] for part in parts if part.name == "no-folder"]
+    assert not Path("PWNED").exists()
