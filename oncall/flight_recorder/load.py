@@ -1,7 +1,6 @@
 """Finds the dumps among files of any naming and reads them, one at a time; a bad file is named and the rest goes on."""
 
 import gc
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -13,10 +12,18 @@ from oncall.errors import UsageError
 from oncall.flight_recorder.digest import Digester
 from oncall.flight_recorder.model import DumpSet, RankDump, Refused
 from oncall.flight_recorder.naming import rank_of, settle_ranks
-from oncall.flight_recorder.reduce import MAX_FILE_BYTES, SCHEMA, DumpError, decode_row, load_dump, reduce_dump
+from oncall.flight_recorder.reduce import (
+    GZIP_MARK,
+    MAX_FILE_BYTES,
+    REDUCED_MARK,
+    DumpError,
+    decode_row,
+    load_dump,
+    reduce_dump,
+    unpack_gzip,
+)
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MARK = b"\x28\xb5\x2f\xfd"
 
 
 def load_paths(paths: Sequence[Path], *, prefix: str | None = None, whole: bool = False) -> DumpSet:
@@ -61,49 +68,49 @@ def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whol
                 refused.append(content)
                 continue
             try:
-                found += _read_one(name, content, prefix, digester, whole)
+                rows = _read_one(name, content, prefix, digester, whole)
             except DumpError as error:
-                refused.append(Refused(name, str(error), rank))
+                rows = [Refused(name, str(error), rank)]
+            found += [row for row in rows if isinstance(row, RankDump)]
+            refused += [row for row in rows if isinstance(row, Refused)]
     dumps, twice, notes = settle_ranks(found)
     return DumpSet(dumps, tuple(refused) + twice, notes)
 
 
-def _read_one(name: str, content: bytes, prefix: str | None, digester: Digester, whole: bool) -> list[RankDump]:
+def _read_one(
+    name: str, content: bytes, prefix: str | None, digester: Digester, whole: bool
+) -> list[RankDump | Refused]:
     data = _unpack(content)
-    if data.startswith(b'{"schema": "' + SCHEMA.encode()):
-        rows = [_reduced_row(line) for line in data.splitlines() if line.strip()]
-    else:
-        rows = [(name, reduce_dump(load_dump(data), whole))]
-    dumps = []
-    for own_name, reduced in rows:
-        rank = rank_of(own_name, prefix)
-        if rank is None:
-            raise DumpError("no rank: the name does not end in a number" + (f" after {prefix!r}" if prefix else ""))
-        parent = PurePosixPath(own_name).parent.name or PurePosixPath(name).parent.name
-        dumps.append(digester.digest(reduced, rank, own_name, parent or None))
-    return dumps
+    if not data.startswith(REDUCED_MARK):
+        reduced = reduce_dump(load_dump(data), whole)
+        return [_digest(name, name, reduced, prefix, digester)]
+    rows: list[RankDump | Refused] = []
+    for line in data.splitlines():
+        own_name, reduced = decode_row(line)
+        if "refused" in reduced:
+            rows.append(Refused(own_name, str(reduced["refused"])[:200], rank_of(own_name, prefix)))
+        else:
+            rows.append(_digest(own_name, name, reduced, prefix, digester))
+    return rows
 
 
-def _reduced_row(line: bytes) -> tuple[str, dict[str, Any]]:
-    name, row = decode_row(line)
-    if "refused" in row:
-        raise DumpError(str(row["refused"]))
-    return name, row
+def _digest(name: str, carrier: str, reduced: dict[str, Any], prefix: str | None, digester: Digester) -> RankDump:
+    rank = rank_of(name, prefix)
+    if rank is None:
+        raise DumpError("no rank: the name does not end in a number" + (f" after {prefix!r}" if prefix else ""))
+    parent = PurePosixPath(name).parent.name or PurePosixPath(carrier).parent.name
+    return digester.digest(reduced, rank, name, parent or None)
 
 
 def _unpack(data: bytes) -> bytes:
-    try:
-        if data.startswith(_GZIP_MAGIC):
-            stream = zlib.decompressobj(wbits=31)
-            plain = stream.decompress(data, MAX_FILE_BYTES)
-            if not stream.eof:
-                raise DumpError("cut off: the gzip stream does not end")
-            return plain
-        if data.startswith(_ZSTD_MAGIC):
+    if data.startswith(GZIP_MARK):
+        return unpack_gzip(data)
+    if data.startswith(_ZSTD_MARK):
+        try:
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:
                 return bytes(reader.read(MAX_FILE_BYTES))
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise DumpError(f"cannot be unpacked: {error}") from None
+        except zstandard.ZstdError as error:
+            raise DumpError(f"cannot be unpacked: {error}") from None
     return data
 
 

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from typing import Any
 
 SCHEMA = "oncall.fr-reduced/1"
+REDUCED_MARK = b'{"schema": "oncall.fr-reduced/1"'
+GZIP_MARK = b"\x1f\x8b"
 MAX_FILE_BYTES = 1 << 30
 """A 20,000-entry ring is 3 MB, the rank list of a 16k world 100 kB: a gigabyte is no dump."""
 MAX_ENTRIES = 2_000_000
@@ -31,6 +33,26 @@ P2P_HISTORY = 512
 
 DEVICE_BACKENDS = ("nccl", "nccl2", "ncclx", "rccl", "xccl", "hccl")
 """Backends whose `state` is read from device events; the others (gloo) only ever set `retired`."""
+
+_SENT_KEYS = (
+    "record_id",
+    "pg_id",
+    "process_group",
+    "collective_seq_id",
+    "p2p_seq_id",
+    "profiling_name",
+    "time_created_ns",
+    "time_discovered_completed_ns",
+    "duration_ms",
+    "input_sizes",
+    "input_dtypes",
+    "output_sizes",
+    "output_dtypes",
+    "state",
+    "retired",
+    "is_p2p",
+)
+"""What the analysis reads of an entry, besides its stack."""
 
 _HEADROOM_BYTES = 512 << 20
 
@@ -165,8 +187,6 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
     sequence number and milliseconds by group id, `finished` whether any entry was complete (a dump of active operations
     only has none). With `whole` every entry stays, for a listing.
     """
-    if raw.get("schema") == SCHEMA:
-        return raw
     entries = raw.get("entries")
     if not isinstance(entries, list):
         entries = []
@@ -182,7 +202,6 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
         oldest = usable[0]["record_id"] if usable else None
         entries = usable
     return {
-        "schema": SCHEMA,
         "version": raw.get("version"),
         "comm_lib_version": raw.get("comm_lib_version", raw.get("nccl_version")),
         "pg_config": raw.get("pg_config"),
@@ -196,18 +215,35 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
     }
 
 
+def unpack_gzip(data: bytes) -> bytes:
+    """Unpack all members of a gzip file, at most MAX_FILE_BYTES; raises DumpError when it is damaged or cut off."""
+    plain = []
+    left = MAX_FILE_BYTES
+    while data:
+        stream = zlib.decompressobj(wbits=31)
+        try:
+            plain.append(stream.decompress(data, left))
+        except zlib.error as error:
+            raise DumpError(f"cannot be unpacked: {error}") from None
+        left -= len(plain[-1])
+        if not stream.eof:
+            raise DumpError("cut off: the gzip stream does not end")
+        data = stream.unused_data
+    return b"".join(plain)
+
+
 def encode_row(name: str, reduced: dict[str, Any]) -> bytes:
     """One reduced dump as a line of JSON; each stack is written once and named by its place in `stacks`."""
     stacks: dict[str, int] = {}
     entries = []
     for entry in reduced["entries"]:
-        row = {key: value for key, value in entry.items() if key != "frames"}
+        row = {key: entry[key] for key in _SENT_KEYS if key in entry}
         if entry.get("frames"):
             row["stack"] = stacks.setdefault(json.dumps(entry["frames"]), len(stacks))
         entries.append(row)
-    head = {"schema": SCHEMA, "name": name}
-    row = {**head, **reduced, **head, "entries": entries, "stacks": [json.loads(text) for text in stacks]}
-    return json.dumps(row, separators=(",", ": ")).encode() + b"\n"
+    row = {"schema": SCHEMA, "name": name}
+    row.update(reduced, entries=entries, stacks=[json.loads(text) for text in stacks])
+    return json.dumps(row).encode() + b"\n"
 
 
 def decode_row(line: bytes) -> tuple[str, dict[str, Any]]:
@@ -224,17 +260,17 @@ def decode_row(line: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def main(argv: list[str]) -> int:
-    """Reduce the named files to standard output; a file that gives no dump is named with its reason."""
+    """Reduce the named files to standard output, one gzip member each; one without a dump is named with its reason."""
     for path in argv:
         try:
             with open(path, "rb") as stream:
                 data = stream.read(MAX_FILE_BYTES + 1)
-            if data[:2] == b"\x1f\x8b":
-                data = gzip.decompress(data)
+            if data.startswith(GZIP_MARK):
+                data = unpack_gzip(data)
             line = encode_row(path, reduce_dump(load_dump(data)))
-        except (DumpError, OSError, EOFError, zlib.error) as error:
+        except (DumpError, OSError) as error:
             line = json.dumps({"schema": SCHEMA, "name": path, "refused": str(error)}).encode() + b"\n"
-        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.write(gzip.compress(line))
         sys.stdout.buffer.flush()
     return 0
 

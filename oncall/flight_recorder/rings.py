@@ -26,9 +26,11 @@ def breach_of(nodes: Sequence[Node], graph: Graph, programs: Programs) -> Breach
     """Judge a ring: by majority over its operations, else by the one rank whose order differs from its peers'."""
     units = [node for node in nodes if isinstance(node, Unit)]
     units.sort(key=lambda unit: -len(graph.groups.known[unit.group].ranks))
-    votes = [breach for unit in units if (breach := _by_majority(unit, graph)) is not None]
+    ring = {node for node in nodes if not isinstance(node, Unit)}
+    found = (_by_majority(unit, graph) for unit in units)
+    votes = [breach for breach in found if breach is not None and ring.issuperset(breach.ranks)]
     if not votes:
-        shifted = _by_shift(units, [node for node in nodes if not isinstance(node, Unit)], programs)
+        shifted = _by_shift(units, sorted(ring), programs)
         return shifted[0] if len({breach.ranks for breach in shifted}) == 1 else None
     suspects = Counter(breach.ranks for breach in votes).most_common(1)[0][0]
     first = next(breach for breach in votes if breach.ranks == suspects)

@@ -94,9 +94,12 @@ class Graph:
             standing = self.standings[node] = self._standing(node)
             return () if standing.disagrees else tuple(standing.holds)
         view = self.views.get(node)
-        if view is None or view.front is None or self.stalled(node):
+        if view is None or view.front is None or self.stalled(node) or self._in_launch(view.front, node):
             return ()
         return (view.front,)
+
+    def _in_launch(self, unit: Unit, rank: int) -> bool:
+        return unit.rank is None and self.views[rank].seats[unit.group].state(unit.seq) is State.IN_LAUNCH
 
     def stalled(self, rank: int) -> bool:
         """Whether a peer is two or more operations ahead on one that this rank still holds.

@@ -1,0 +1,162 @@
+"""Files of any naming and packing become dumps; hostile ones cost neither memory nor time."""
+
+import gzip
+import json
+import pickle
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from handwritten import blobs, completed, dump, entry
+
+from oncall.errors import UsageError
+from oncall.flight_recorder import Kind, analyse, as_json, load_blobs, load_paths, reduce
+from oncall.flight_recorder.naming import rank_of
+
+WAITING = dump([completed(1), entry(2)])
+IDLE = dump([completed(1)])
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("rank_5", 5),
+        ("_dump_5", 5),
+        ("nccl_trace_rank_node02_0", 0),
+        ("node-3/nccl_trace_rank_12", 12),
+        ("rank_7.pkl.gz", 7),
+        ("rank_7.json", 7),
+        ("trace.9.zst", 9),
+        ("fault_injection.log", None),
+        ("README", None),
+        ("rank_", None),
+    ],
+)
+def test_the_rank_is_the_number_at_the_end_of_the_name(name: str, rank: int | None) -> None:
+    assert rank_of(name, None) == rank
+
+
+def test_a_given_prefix_is_taken_off_first() -> None:
+    assert rank_of("job7_rank_3", "/var/tmp/job7_rank_") == 3
+    assert rank_of("other_3", "job7_rank_") is None
+
+
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress], ids=["plain", "gz", "zst"]
+)
+def test_packed_files_are_read(pack: Any) -> None:
+    files = [(name, pack(content)) for name, content in blobs({0: WAITING, 1: IDLE})]
+    assert [o.ranks for o in analyse(load_blobs(files)).origins] == [(1,)]
+
+
+def test_json_dumps_of_the_recorder_are_read() -> None:
+    """No stacks, zero for an unknown time, counters as strings, and no `entries` key when there are none."""
+    waiting = entry(2, time_discovered_started_ns=0, time_discovered_completed_ns=0)
+    status = {"0": {"last_enqueued_collective": "1", "last_started_collective": "-1", "last_completed_collective": "1"}}
+    idle = dump([], pg_status=status)
+    del idle["entries"]
+    files = [("rank_0", json.dumps(dump([completed(1), waiting])).encode()), ("rank_1", json.dumps(idle).encode())]
+    assert [(o.kind, o.ranks) for o in analyse(load_blobs(files)).origins] == [(Kind.STUCK_BEFORE_COLLECTIVE, (1,))]
+
+
+def test_a_path_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        load_paths([tmp_path / "nowhere"])
+
+
+def test_equal_names_in_folders_are_told_apart_by_the_groups_of_the_dump() -> None:
+    files = []
+    for node in range(2):
+        for local in range(2):
+            rank = 2 * node + local
+            table = {
+                "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
+                "1": {"name": "1", "desc": "tp", "ranks": str([2 * node, 2 * node + 1])},
+                "2": {"name": "2", "desc": "dp", "ranks": str([local, local + 2])},
+            }
+            rows = [completed(1), entry(2)][: 1 if rank == 2 else 2]
+            files.append((f"n{1 - node}/rank_{local}", pickle.dumps(dump(rows, pg_config=table))))
+    dumps = load_blobs(files)
+    assert sorted(dumps.dumps) == [0, 1, 2, 3]
+    assert [o.ranks for o in analyse(dumps).origins] == [(2,)]
+
+
+def test_a_second_file_of_one_rank_is_reported() -> None:
+    files = [("a/rank_0", pickle.dumps(WAITING)), ("b/rank_0", pickle.dumps(WAITING)), ("b/rank_1", pickle.dumps(IDLE))]
+    dumps = load_blobs(files)
+    assert sorted(dumps.dumps) == [0, 1]
+    assert ["second dump of rank 0" in refused.reason for refused in dumps.refused] == [True]
+
+
+def _pickle(body: bytes) -> bytes:
+    return b"\x80\x02" + body + b"."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(_pickle(b"cos\nsystem\n"), id="global"),
+        pytest.param(b"\x80\x04\x8c\x02os\x8c\x06system\x93.", id="stack global"),
+        pytest.param(b"\x80\x02\x82\x01.", id="extension registry"),
+        pytest.param(b"\x80\x02Pid\n.", id="persistent id"),
+        pytest.param(_pickle(b"}r" + struct.pack("<I", 0x7FFFFFFF)), id="memo index of 2**31"),
+        pytest.param(b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"x.", id="bytes of a terabyte"),
+        pytest.param(_pickle(b"\x8b" + struct.pack("<i", 0x7FFFFFF0)), id="number of two gigabytes"),
+        pytest.param(b"[" * 200_000, id="not even a pickle"),
+        pytest.param(b'{"entries":' + b"[" * 200_000, id="deep JSON"),
+        pytest.param(_pickle(b"](" * 50_000), id="deep pickle"),
+    ],
+)
+def test_hostile_content_is_refused(content: bytes) -> None:
+    dumps = load_blobs([("rank_0", content)])
+    assert dumps.dumps == {}
+    assert len(dumps.refused) == 1
+
+
+def test_values_of_the_wrong_type_do_not_end_the_run() -> None:
+    odd = dump([completed(1), entry(2)])
+    for row in odd["entries"]:
+        row.update(
+            profiling_name=7, input_sizes="x", frames=[1, None, {"name": 3}], time_created_ns="now", p2p_seq_id=None
+        )
+    odd["pg_config"]["0"]["ranks"] = ["0", 1, {}]
+    odd["pg_status"] = {"0": "x", 3: None}
+    dumps = load_blobs([("rank_0", pickle.dumps(odd)), ("rank_1", pickle.dumps(WAITING))])
+    assert sorted(dumps.dumps) == [0, 1]
+    analyse(dumps)
+
+
+@pytest.mark.parametrize("missing", ["pg_id", "is_p2p", "retired", "state", "collective_seq_id", "record_id"])
+def test_a_missing_key_costs_an_entry_at_most(missing: str) -> None:
+    odd = dump([completed(1), entry(2), entry(3)])
+    del odd["entries"][1][missing]
+    dumps = load_blobs([("rank_0", pickle.dumps(odd)), ("rank_1", pickle.dumps(IDLE))])
+    assert [o.ranks for o in analyse(dumps).origins] == [(1,)]
+
+
+REAL = ["02_skip_all_reduce", "07_loader_exhausted", "09_stuck_sleep", "09b_stuck_lock_fsdp", "14_dump_truncated"]
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_the_answer_is_the_same_after_a_reduction_on_the_node(material: Path, case: str, tmp_path: Path) -> None:
+    files = sorted((material / "real" / case / "dumps").iterdir())
+    script = [sys.executable, "-I", "-S", str(Path(reduce.__file__)), *map(str, files)]
+    done = subprocess.run(script, capture_output=True, check=True)
+    (tmp_path / "node01.gz").write_bytes(done.stdout)
+    direct, reduced = load_paths(files), load_paths([tmp_path])
+    assert sorted(direct.dumps) == sorted(reduced.dumps)
+    assert [r.rank for r in direct.refused] == [r.rank for r in reduced.refused]
+    here, there = as_json(analyse(direct)), as_json(analyse(reduced))
+    assert here["origins"] == there["origins"]
+    assert here["undecided"] == there["undecided"]
+    assert len(done.stdout) < sum(file.stat().st_size for file in files) / 2
+
+
+def test_a_damaged_reduction_is_refused() -> None:
+    line = reduce.encode_row("rank_0", reduce.reduce_dump(WAITING))
+    assert list(load_blobs([("n", line)]).dumps) == [0]
+    assert load_blobs([("n", line[:-40])]).dumps == {}

@@ -1,0 +1,179 @@
+"""The wait-for graph on small jobs written by hand: each kind of origin, and what must not be taken for one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from handwritten import Entry, blobs, completed, dump, entry
+
+from oncall.flight_recorder import Analysis, Grade, Kind, analyse, load_blobs
+
+
+def judge(dumps: Mapping[int, dict[str, Any]], world: int | None = None) -> Analysis:
+    return analyse(load_blobs(blobs(dict(dumps))), world_size=world)
+
+
+def named(analysis: Analysis) -> list[tuple[Kind, tuple[int, ...]]]:
+    return [(origin.kind, origin.ranks) for origin in analysis.origins]
+
+
+def status(enqueued: int, finished: int) -> dict[str, Any]:
+    row = {"last_enqueued_collective": enqueued, "last_started_collective": -1, "last_completed_collective": finished}
+    return {"0": row}
+
+
+def test_a_crashed_rank_leaves_a_ring_half_done_and_nobody_is_a_stalled_gpu() -> None:
+    """Ranks 0 and 1 finished operation 2 before rank 3 died in it, 2 and 4 did not; rank 3 left no dump."""
+    done = [completed(1), completed(2), entry(3)]
+    open_ = [completed(1), entry(2), entry(3)]
+    dumps = {rank: dump(done if rank < 2 else open_, world=5) for rank in (0, 1, 2, 4)}
+    analysis = judge(dumps)
+    assert named(analysis) == [(Kind.PROCESS_LOST, (3,))]
+    assert analysis.origins[0].grade is Grade.LIKELY
+
+
+def test_the_last_entry_is_not_where_a_rank_hangs() -> None:
+    """All enqueued far ahead; rank 1 stopped before operation 4, the others' last entry is 60."""
+    ahead = [*(completed(n) for n in range(1, 4)), *(entry(n) for n in range(4, 61))]
+    dumps = {rank: dump(ahead if rank != 1 else ahead[:3], world=4) for rank in range(4)}
+    (origin,) = judge(dumps).origins
+    assert (origin.kind, origin.ranks, origin.seq) == (Kind.STUCK_BEFORE_COLLECTIVE, (1,), 4)
+    assert origin.explains.ranks == origin.explains.waiting == 3
+
+
+def test_recorded_but_not_enqueued_is_inside_the_launch_call() -> None:
+    dumps = {rank: dump([completed(1), entry(2)], world=3, pg_status=status(2, 1)) for rank in range(3)}
+    dumps[2]["pg_status"] = status(1, 1)
+    (origin,) = judge(dumps).origins
+    assert (origin.kind, origin.ranks, origin.seq) == (Kind.IN_LAUNCH, (2,), 2)
+
+
+def test_a_rank_with_counters_only_takes_part() -> None:
+    dumps = {rank: dump([entry(7)], world=3, pg_status=status(7, 6)) for rank in range(2)}
+    dumps[2] = dump([], world=3, pg_status=status(6, 6))
+    assert named(judge(dumps)) == [(Kind.STUCK_BEFORE_COLLECTIVE, (2,))]
+
+
+def test_far_behind_with_a_lost_device() -> None:
+    rows = [completed(n) for n in range(1, 31)]
+    dumps = {rank: dump([*rows, entry(31)], world=8) for rank in range(8)}
+    dumps[3] = dump([*rows[:10], *(entry(n) for n in range(11, 31))], world=8)
+    (origin,) = judge(dumps).origins
+    assert (origin.kind, origin.ranks, origin.seq) == (Kind.GPU_STALLED, (3,), 11)
+
+
+def test_several_missing_dumps_name_nobody_and_say_which_would_decide() -> None:
+    dumps = {rank: dump([completed(1), entry(2)], world=6) for rank in (0, 1, 2, 5)}
+    analysis = judge(dumps)
+    assert analysis.origins == ()
+    (open_part,) = analysis.undecided
+    assert open_part.deciding == (3, 4)
+    assert (open_part.explains.ranks, open_part.explains.waiting) == (4, 4)
+
+
+def test_a_positive_origin_outranks_a_missing_dump() -> None:
+    dumps = {rank: dump([completed(1), entry(2)], world=6) for rank in (0, 1, 2, 4)}
+    dumps[5] = dump([completed(1)], world=6)
+    analysis = judge(dumps)
+    assert named(analysis) == [(Kind.STUCK_BEFORE_COLLECTIVE, (5,))]
+    assert analysis.undecided == ()
+    assert [absent.rank for absent in analysis.coverage.absent] == [3]
+
+
+def test_ranks_beyond_those_the_dumps_mention() -> None:
+    dumps = {rank: dump([entry(1, profiling_name="gloo:all_reduce")], pg_config={}) for rank in range(3)}
+    assert named(judge(dumps, world=4)) == [(Kind.PROCESS_LOST, (3,))]
+
+
+PAIRS: dict[str, dict[str, Any]] = {
+    "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
+    "a": {"name": "a", "desc": "mesh_a", "ranks": "[0, 1]"},
+    "b": {"name": "b", "desc": "mesh_b", "ranks": "[2, 3]"},
+}
+
+
+def on(group: str, record: int, seq: int = 1, **changed: Any) -> Entry:
+    desc = PAIRS[group]["desc"]
+    return entry(seq, record=record, process_group=(group, desc), pg_id=ord(group), **changed)
+
+
+def test_several_independent_origins_come_out_together() -> None:
+    dumps = {
+        0: dump([on("a", 1)], pg_config={"0": PAIRS["0"], "a": PAIRS["a"]}),
+        1: dump([completed(1, record=0)], pg_config={"0": PAIRS["0"], "a": PAIRS["a"]}),
+        2: dump([on("b", 1)], pg_config={"0": PAIRS["0"], "b": PAIRS["b"]}),
+        3: dump([completed(1, record=0)], pg_config={"0": PAIRS["0"], "b": PAIRS["b"]}),
+    }
+    analysis = judge(dumps)
+    assert sorted(named(analysis)) == [(Kind.STUCK_BEFORE_COLLECTIVE, (1,)), (Kind.STUCK_BEFORE_COLLECTIVE, (3,))]
+    assert [o.explains.ranks for o in analysis.origins] == [1, 1]
+
+
+def test_groups_used_in_opposite_orders_are_a_cycle_that_names_nobody() -> None:
+    table = {n: {"name": n, "desc": n, "ranks": "[0, 1]"} for n in ("x", "y")}
+
+    def use(order: str) -> dict[str, Any]:
+        rows = [entry(1, record=i, process_group=(n, n), pg_id=ord(n)) for i, n in enumerate(order)]
+        return dump(rows, pg_config=table)
+
+    (origin,) = judge({0: use("xy"), 1: use("yx")}).origins
+    assert (origin.kind, origin.ranks, origin.among) == (Kind.CYCLE, (), (0, 1))
+
+
+def test_the_chain_can_be_read_hop_by_hop() -> None:
+    """3 waits on b for 2, which waits on the world for 1, which has not issued it."""
+    pair = {"0": PAIRS["0"], "b": PAIRS["b"]}
+    world = {"0": PAIRS["0"]}
+    dumps = {
+        0: dump([entry(1, record=1)], pg_config=world),
+        1: dump([], pg_config=world, pg_status=status(0, 0)),
+        2: dump([entry(1, record=1), on("b", 2)], pg_config=pair),
+        3: dump([on("b", 1), entry(1, record=2)], pg_config=pair),
+    }
+    (origin,) = judge(dumps).origins
+    assert (origin.kind, origin.ranks) == (Kind.STUCK_BEFORE_COLLECTIVE, (1,))
+    assert [(hop.rank, hop.group.name, hop.held_by) for hop in origin.chain] == [(3, "b", (2,)), (2, "0", (1,))]
+
+
+@pytest.mark.parametrize("shift", [-3, -2, -1, 1, 2, 3])
+def test_skips_and_extras_are_read_from_the_shift_of_what_follows(shift: int) -> None:
+    """All members run the same sizes in turn; rank 2 is `shift` operations ahead of (or behind) its peers."""
+    sizes = [(7 * n) % 11 + 1 for n in range(40)]
+
+    def run(rank: int) -> list[Entry]:
+        mine = list(sizes)
+        if rank == 2:
+            mine[10:10] = [99] * max(shift, 0)
+            del mine[10 : 10 + max(-shift, 0)]
+        rows = [(n + 1, [[mine[n]]]) for n in range(30)]
+        return [(completed if seq <= 10 else entry)(seq, input_sizes=size, output_sizes=size) for seq, size in rows]
+
+    (origin,) = judge({rank: dump(run(rank), world=5) for rank in range(5)}).origins
+    expected = {-1: Kind.MISSING_COLLECTIVE, 1: Kind.EXTRA_COLLECTIVE}.get(shift, Kind.UNEVEN_ITERATIONS)
+    assert (origin.kind, origin.ranks, origin.seq) == (expected, (2,), 11)
+
+
+def test_a_launch_of_several_collectives_is_one_unit() -> None:
+    """Inner operations stay `scheduled` for ever; only the closing entry has a state, and no sizes."""
+
+    def launch(seq: int, record: int, done: bool) -> list[Entry]:
+        inner = [entry(seq, "_allgather_base", record=record + i) for i in range(2)]
+        nothing: dict[str, Any] = {"input_sizes": [], "output_sizes": []}
+        return [*inner, (completed if done else entry)(seq, "ALLGATHER_coalesced", record=record + 2, **nothing)]
+
+    healthy = [*launch(1, 0, True), *launch(2, 3, True)]
+    assert judge({rank: dump(healthy) for rank in range(2)}).waiting == ()
+    hung = [*launch(1, 0, True), *launch(2, 3, False)]
+    assert named(judge({0: dump(hung), 1: dump(hung[:3])})) == [(Kind.STUCK_BEFORE_COLLECTIVE, (1,))]
+
+
+def test_an_operation_retired_but_not_completed_has_failed_and_still_waits() -> None:
+    dumps = {rank: dump([completed(1), entry(2, retired=True)], world=3) for rank in range(2)}
+    dumps[2] = dump([completed(1)], world=3)
+    assert named(judge(dumps)) == [(Kind.STUCK_BEFORE_COLLECTIVE, (2,))]
+
+
+def test_no_dump_at_all() -> None:
+    analysis = judge({})
+    assert analysis.origins == ()
+    assert analysis.coverage.dumps == 0
