@@ -24,9 +24,9 @@ PR_SET_MM_MAP = 14
 PR_SET_CHILD_SUBREAPER = 36
 
 libc = ctypes.CDLL(None, use_errno=True)
+libc.malloc.restype = ctypes.c_void_p
 libc.sbrk.restype = ctypes.c_void_p
 agent_end, forker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-kept: list["ctypes.Array[ctypes.c_char]"] = []
 
 
 class MemoryMap(ctypes.Structure):
@@ -122,11 +122,11 @@ def show_in_proc(args: list[str], env: dict[str, str]) -> None:
 
 
 def keep(text: str) -> tuple[int, int]:
-    """Where a copy of the text begins and ends in memory; it stays there as long as the process lives."""
-    buffer = ctypes.create_string_buffer(text.encode())
-    kept.append(buffer)
-    start = ctypes.addressof(buffer)
-    return start, start + len(buffer) - 1
+    """Where a copy of the text begins and ends in memory; it is never freed, since /proc shows it until the end."""
+    data = text.encode()
+    start = libc.malloc(len(data))
+    ctypes.memmove(start, data, len(data))
+    return start, start + len(data)
 
 
 if os.fork() == 0:
