@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import platformdirs
@@ -70,6 +71,8 @@ def parse(text: str, file: str, *, default_name: str) -> Run:
     actions = data.get("actions")
     for name, template in actions.items() if isinstance(actions, dict) else ():
         problems += _template_problems(name, template, f"{file}:{lines.get(('actions', name))}")
+    for table in ("prometheus", "alertmanager"):
+        problems += _address_problems(data.get(table), f"{file}:{lines.get((table, 'url'))}: {table}.url")
     if problems:
         raise ConfigError(problems, "`oncall init RUN` writes a run file with every key explained")
     run = msgspec.convert(data, Run)
@@ -93,6 +96,20 @@ def _template_problems(name: str, template: object, where: str) -> list[str]:
         return [f"{where}: actions.{name}: {error}; a brace that is meant is written twice"]
     known = ", ".join(f"{{{field}}}" for field in FIELDS)
     return [f"{where}: actions.{name}: nothing fills {{{field}}}; known are {known}" for field in unknown]
+
+
+def _address_problems(table: object, where: str) -> list[str]:
+    """A bundle keeps the run file, so an address must not hold a secret."""
+    url = table.get("url") if isinstance(table, dict) else None
+    if not isinstance(url, str):
+        return []
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        return [f"{where}: {error}"]
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return [f"{where}: is no http or https address"]
+    return [f"{where}: holds a password; name a variable or file instead"] if "@" in parts.netloc else []
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:

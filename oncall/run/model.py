@@ -1,5 +1,6 @@
 """One training run as its run file describes it. Every field of the TOML is a field here; there is no other."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -50,9 +51,12 @@ class Ranks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When a job counts as stopped and for how long what came before still counts. Times in seconds.
+    """When a job counts as stopped or slow and for how long what came before still counts. Times in seconds.
 
-    A job is stopped when no step ended for `stalled_factor` times its median step time and for `stalled_s`.
+    A job is stopped when no step ended for `stalled_factor` times its median step time and for `stalled_s`. It is slow
+    when a step takes `slow_factor` times what it took before; a rank stands out when its share takes
+    `straggler_factor` times the median of all. `data_share` is the share of a step spent waiting for data,
+    `growth_factor` what log volume and checkpoint time may grow by. A sample older than `stale_s` says nothing of now.
     """
 
     stalled_s: Positive = 90.0
@@ -60,6 +64,70 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     dump_wait_s: Positive = 75.0
     recent_s: Positive = 7200.0
     triage_s: Positive = 120.0
+    slow_factor: Annotated[float, msgspec.Meta(gt=1)] = 1.1
+    straggler_factor: Annotated[float, msgspec.Meta(gt=1)] = 1.2
+    growth_factor: Annotated[float, msgspec.Meta(gt=1)] = 2.0
+    data_share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.05
+    stale_s: Positive = 120.0
+
+
+class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An HTTP API and how to log in to it; a secret is named by its variable or file, never written here.
+
+    `ca` is a file of certificates to trust; `tenant` is sent as `tenant_header`. `timeout_s` is the deadline of one
+    request, in seconds.
+    """
+
+    url: str | None = None
+    username: str | None = None
+    password_env: str | None = None
+    password_file: str | None = None
+    token_env: str | None = None
+    token_file: str | None = None
+    ca: str | None = None
+    tenant: str | None = None
+    tenant_header: str = "X-Scope-OrgID"
+    timeout_s: Positive = 5.0
+
+
+class Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Labels that tell whom a series is about, the most telling first; the first that names a known one counts."""
+
+    rank: tuple[str, ...] = ("rank", "exported_rank", "global_rank")
+    host: tuple[str, ...] = (
+        "Hostname",
+        "hostname",
+        "node",
+        "host",
+        "exported_instance",
+        "instance",
+        "exported_pod",
+        "pod",
+    )
+    gpu: tuple[str, ...] = ("gpu", "gpu_index", "minor_number")
+    uuid: tuple[str, ...] = ("UUID", "uuid", "gpu_uuid")
+
+
+class Prometheus(Endpoint, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the series are. `train`, `dcgm` and `node` are label matchers of this run; None is by its name.
+
+    `lookback_s` is how far back a better time is looked for, in seconds; `baseline` is the end of a stretch that was
+    good, and is looked for where it is None. `window` is a PromQL duration for the growth of counters.
+    """
+
+    train: str | None = None
+    dcgm: str = ""
+    node: str = ""
+    window: str = "10m"
+    lookback_s: Positive = 86400.0
+    baseline: datetime | None = None
+    join: Join = Join()
+
+
+class Alertmanager(Endpoint, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the alerts are. `match` are the matchers of this run's alerts; None is by its name."""
+
+    match: tuple[str, ...] | None = None
 
 
 class Actions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -90,5 +158,8 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     processes: Processes = Processes()
     ranks: Ranks = Ranks()
     thresholds: Thresholds = Thresholds()
+    prometheus: Prometheus = Prometheus()
+    alertmanager: Alertmanager = Alertmanager()
+    signals: dict[str, str] = {}
     actions: Actions = Actions()
     contacts: Contacts = Contacts()
