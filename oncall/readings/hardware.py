@@ -1,23 +1,26 @@
 """Does a kernel report a fault of a GPU, a link, memory or the host that explains the stop?"""
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Collection, Iterator, Sequence
 
 from oncall.flight_recorder.model import Grade
 from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.incident import RunIncidents, name, run_incidents
+from oncall.readings.incident_cause import Cause, told_causes
 from oncall.readings.kernel_set import KernelEvent, KernelSet, kernel_set
 from oncall.run.nodes import fold_hosts
 
 _GPU_KINDS = frozenset({"xid", "sxid", "gpu_lost", "gsp_heartbeat_timeout", "rm_init_failed", "gpu_memsys_error"})
 _FEW = 8
+_FEW_TOLD = 4
 
 
 def hardware(case: Case) -> Judgement:
     """`fault`, `clear`, or `unknown` where the kernel log of a suspect's host was not read.
 
-    Where earlier steps named origins, only their hosts can answer; without any, all hosts are asked.
+    Where earlier steps named origins, only their hosts can answer; without any, all hosts are asked. Of a burst of
+    events over many hosts only what was first is a fault; what it led to is told with it.
     """
     kernels = case.view("kernel", kernel_set)
     if kernels is None or not kernels.read:
@@ -25,12 +28,10 @@ def hardware(case: Case) -> Judgement:
     suspects = tuple(dict.fromkeys(host for finding in case.origins() for host in finding.hosts))
     asked = suspects or case.coverage("kernel").asked
     unread = tuple(host for host in asked if host not in kernels.read)
-    recent = [event for event in kernels.events if _recent(case, event)]
-    faults = [event for event in recent if event.pages is not False and event.host in asked]
-    elsewhere = [event for event in recent if event.pages and event.host not in asked]
-    mild = [event for event in recent if event not in faults and event not in elsewhere]
-    findings = _origins(case, faults) + _context(case, elsewhere, Role.AGAINST) + _context(case, mild, Role.CONTEXT)
-    if faults:
+    incidents = run_incidents(case)
+    causes = told_causes(incidents, asked)
+    findings = (*(_origin(case, cause, causes) for cause in causes), *_others(case, incidents, causes, asked))
+    if causes:
         return Judgement(verdict="fault", reason="; ".join(f.text for f in findings[:3]), findings=findings)
     if unread:
         why = {kernels.refused.get(host, "no answer") for host in unread}
@@ -48,11 +49,6 @@ def _why_none(case: Case, kernels: KernelSet | None) -> str:
     return f"no kernel log was read: {case.coverage('kernel').describe()}"
 
 
-def _recent(case: Case, event: KernelEvent) -> bool:
-    """Whether an event may belong to this stop; one without a time may."""
-    return event.at is None or case.now - event.at <= timedelta(seconds=case.run.thresholds.recent_s)
-
-
 def ranks_of(case: Case, event: KernelEvent) -> tuple[int, ...]:
     """The ranks on the GPU that an event is about; all of the host's for its other faults; none where not known."""
     own = case.ranks.on(event.host)
@@ -62,38 +58,34 @@ def ranks_of(case: Case, event: KernelEvent) -> tuple[int, ...]:
 
 
 def describe(event: KernelEvent) -> str:
-    """`Xid 79 (GPU has fallen off the bus) on 0000:4f:00 at 02:58:12`."""
+    """`Xid 79 (the GPU is gone from the PCIe bus) on 0000:4f:00 at 02:58:12`."""
     code = event.event.number("xid")
     meaning = lookup(code) if code is not None else None
-    what = f"Xid {code}" if code is not None else event.event.kind.replace("_", " ")
     told = f" ({meaning.meaning})" if meaning and meaning.meaning else " (in no table)" if code is not None else ""
     where = f" on {event.pci_address}" if event.pci_address else ""
     when = f" at {event.at:%H:%M:%S}" if event.at else ""
-    return f"{what}{told}{where}{when}"
+    return f"{name(event.event)}{told}{where}{when}"
 
 
-def _origins(case: Case, faults: Iterable[KernelEvent]) -> tuple[Finding, ...]:
-    """The first fault of each GPU, or of each host for what is about none; what followed is cited with it."""
-    first: dict[tuple[str, str | None], list[KernelEvent]] = {}
-    for event in faults:
-        first.setdefault((event.host, event.pci_address), []).append(event)
-    return tuple(_origin(case, events) for events in first.values())
-
-
-def _origin(case: Case, events: list[KernelEvent]) -> Finding:
-    event = events[0]
-    ranks = ranks_of(case, event) or _lost_on(case, event.host)
-    tied = any(event.host in finding.hosts for finding in case.origins())
-    unsure = event.pages is None or event.at is None or not tied
+def _origin(case: Case, cause: Cause, causes: Sequence[Cause]) -> Finding:
+    event = cause.first
+    led_to = cause.consequences
+    rivals = tuple(dict.fromkeys(other.first.host for other in causes if other is not cause and cause.rivals(other)))
+    told = f"; it led to {'; '.join(led_to[:_FEW_TOLD])}" if led_to else ""
+    open_ = f"; by the clocks {fold_hosts(rivals)} may have been first" if rivals else ""
+    tied = cause.suffered or any(event.host in finding.hosts for finding in case.origins())
+    hurt = [rank for each in cause.events if each.host == event.host for rank in ranks_of(case, each)]
+    unsure = cause.hurt.pages is not True or event.at is None or not tied or rivals
     return Finding(
-        kind="gpu_fault" if event.event.kind in _GPU_KINDS else "host_fault",
-        text=f"{event.host}: {describe(event)}",
+        kind="gpu_fault" if cause.hurt.event.kind in _GPU_KINDS else "host_fault",
+        text=f"{event.host}: {describe(event)}{told}{open_}",
         role=Role.ORIGIN,
         grade=Grade.LIKELY if unsure else Grade.SURE,
-        ranks=ranks,
+        ranks=tuple(sorted(set(hurt))) or _lost_on(case, event.host),
         hosts=(event.host,),
         time=event.at,
-        cites=tuple(_citation(each) for each in events[:_FEW]),
+        chain=led_to,
+        cites=tuple(_citation(each) for each in cause.events[:_FEW]),
     )
 
 
@@ -102,19 +94,25 @@ def _lost_on(case: Case, host: str) -> tuple[int, ...]:
     return tuple(rank for finding in case.origins() if host in finding.hosts for rank in finding.ranks)
 
 
-def _context(case: Case, events: list[KernelEvent], role: Role) -> tuple[Finding, ...]:
-    return tuple(
-        Finding(
-            kind="observation",
-            text=f"{event.host}: {describe(event)}",
-            role=role,
-            ranks=ranks_of(case, event) if event.pci_address else (),
-            hosts=(event.host,),
-            time=event.at,
-            cites=(_citation(event),),
-        )
-        for event in events[:_FEW]
-    )
+def _others(case: Case, incidents: RunIncidents, causes: Sequence[Cause], asked: Collection[str]) -> Iterator[Finding]:
+    """What began by itself elsewhere speaks against the suspects; the rest only goes with it."""
+    part_of_cause = {id(event) for cause in causes for event in cause.events}
+    folded = {id(cause.incident) for cause in causes if cause.incident}
+    rest = [e for e in incidents.kernel.values() if id(e) not in part_of_cause]
+    rest = [e for e in rest if (found := incidents.of(e)) is None or id(found) not in folded]
+    against = [event for event in rest if event.pages and event.host not in asked]
+    mild = [event for event in rest if not (event.pages and event.host not in asked)]
+    for role, events in ((Role.AGAINST, against), (Role.CONTEXT, mild)):
+        for event in events[:_FEW]:
+            yield Finding(
+                kind="observation",
+                text=f"{event.host}: {describe(event)}",
+                role=role,
+                ranks=ranks_of(case, event) if event.pci_address else (),
+                hosts=(event.host,),
+                time=event.at,
+                cites=(_citation(event),),
+            )
 
 
 def _citation(event: KernelEvent) -> Citation:

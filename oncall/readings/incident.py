@@ -1,0 +1,120 @@
+"""The incidents of a run as its kernels and its training logs tell them together, causes before consequences."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from oncall.formats.event import Event
+from oncall.formats.kernel_time import EventTime, NodeClock, event_time
+from oncall.formats.kinds import KINDS
+from oncall.readings.case import Case
+from oncall.readings.incident_order import Consequence, Incident, IncidentOrder, Occurrence, order
+from oncall.readings.incident_part import Part, part_of
+from oncall.readings.kernel_set import KernelEvent, kernel_set
+from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.run.nodes import fold_hosts
+
+_SUFFERING = frozenset({Part.COLLECTIVE, Part.STALL})
+_FROM_LOGS = "nccl"
+
+
+@dataclass(frozen=True)
+class RunIncidents:
+    """All recent incidents in the order of time; `kernel` holds the recent kernel events by host and line."""
+
+    order: IncidentOrder
+    kernel: Mapping[tuple[str, int], KernelEvent]
+
+    def kernel_event(self, occurrence: Occurrence) -> KernelEvent | None:
+        """The kernel event that an occurrence was made of, None where a training log told it."""
+        if KINDS[occurrence.event.kind].family != "kernel":
+            return None
+        return self.kernel.get((occurrence.host, occurrence.event.first_line))
+
+    def of(self, event: KernelEvent) -> Incident | None:
+        """The incident that a kernel event began or belongs to; None for one without a time, or that only informs."""
+        began = self._began.get((event.host, event.event.first_line))
+        return began or self._held.get((event.event.kind, _code(event.event), event.host))
+
+    @cached_property
+    def _began(self) -> dict[tuple[str, int], Incident]:
+        firsts = ((incident.first, incident) for incident in self.order.incidents)
+        return {(first.host, first.event.first_line): each for first, each in firsts if self.kernel_event(first)}
+
+    @cached_property
+    def _held(self) -> dict[tuple[str, int | None, str], Incident]:
+        """Consequences keep kind, code and hosts of their lines, not the lines; of several incidents the first."""
+        return {
+            (each.kind, each.code, host): incident
+            for incident in reversed(self.order.incidents)
+            for each in incident.led_to
+            for host in each.hosts
+        }
+
+
+def run_incidents(case: Case) -> RunIncidents:
+    """Order what the kernels logged of late and what the current attempt's logs say of collectives and workers."""
+    kernels, logs = case.view("kernel", kernel_set), case.view("logs", log_set)
+    events = [event for event in (kernels.events if kernels else ()) if recent(case, event.at)]
+    occurrences = [Occurrence(e.event, e.host, e.at, e.uncertainty_s or 0.0) for e in events]
+    occurrences += [each for each in _log_occurrences(case, logs) if recent(case, each.at)]
+    return RunIncidents(order(occurrences), {(e.host, e.event.first_line): e for e in events})
+
+
+def recent(case: Case, at: datetime | None) -> bool:
+    """Whether what happened then may belong to this stop; what has no time may."""
+    return at is None or case.now - at <= timedelta(seconds=case.run.thresholds.recent_s)
+
+
+def suffered(incident: Incident) -> bool:
+    """Whether ranks waited in vain, ended or stood still as a consequence."""
+    return any(part_of(each.first.event) in _SUFFERING for each in incident.led_to)
+
+
+def overlap(one: Occurrence, other: Occurrence) -> bool:
+    """Whether the clocks leave open which of two was first; what has no time may always have been."""
+    if one.at is None or other.at is None:
+        return True
+    return abs((one.at - other.at).total_seconds()) <= one.uncertainty_s + other.uncertainty_s
+
+
+def name(event: Event) -> str:
+    """`Xid 79`, `SXid 20034`, `nccl timeout`."""
+    for field, word in (("xid", "Xid"), ("sxid", "SXid")):
+        if event.kind == field and (code := event.number(field)) is not None:
+            return f"{word} {code}"
+    return event.kind.replace("_", " ")
+
+
+def consequence(each: Consequence) -> str:
+    """`1,023 times nccl timeout on node[000-127] from 03:28:10 on`."""
+    since = f" from {each.first.at:%H:%M:%S} on" if each.first.at else ""
+    times = f"{each.count:,} times " if each.count > 1 else ""
+    return f"{times}{name(each.first.event)} on {fold_hosts(each.hosts)}{since}"
+
+
+def _code(event: Event) -> int | None:
+    return event.number("xid") if event.kind == "xid" else event.number("sxid")
+
+
+def _log_occurrences(case: Case, logs: LogSet | None) -> Iterator[Occurrence]:
+    """What happened before the current attempt began led to nothing that this attempt suffers."""
+    if logs is None:
+        return
+    ages = [age for (_, attempt), age in logs.attempt_ages_s.items() if attempt == logs.attempt]
+    began = case.now - timedelta(seconds=max(ages)) if ages else None
+    for file in logs.current():
+        for event in file.events:
+            if KINDS[event.kind].family != _FROM_LOGS:
+                continue
+            at, uncertainty_s = _placed(file, event)
+            if began is None or at is None or at >= began:
+                yield Occurrence(event, file.host, at, uncertainty_s)
+
+
+def _placed(file: LogFile, event: Event) -> tuple[datetime | None, float]:
+    """A log's stamps are of the system's clock, unlike the kernel's own: the time since boot adds no drift."""
+    clock: NodeClock | None = None if file.clock is None else replace(file.clock, uptime_s=None)
+    placed = event_time(event, clock)
+    return (placed.at, placed.uncertainty_s) if isinstance(placed, EventTime) else (None, 0.0)

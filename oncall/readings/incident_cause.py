@@ -1,0 +1,90 @@
+"""Of all incidents of a run those that a fault of its hardware began, and what each led to."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from oncall.readings.incident import RunIncidents, consequence, overlap, suffered
+from oncall.readings.incident_order import Incident, Occurrence
+from oncall.readings.incident_part import Part, part_of
+from oncall.readings.kernel_set import KernelEvent
+
+_HARDWARE = frozenset({Part.FAULT, Part.LINK})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A fault that began an incident.
+
+    `first` is the event that came first, `hurt` the worst of it on the same host, `events` all that should wake
+    somebody with the first of them in front. `incident` is None for an event that has no time and so no place.
+    """
+
+    first: KernelEvent
+    hurt: KernelEvent
+    events: tuple[KernelEvent, ...]
+    incident: Incident | None
+
+    @property
+    def consequences(self) -> tuple[str, ...]:
+        """What it led to, in words, in the order of time."""
+        return tuple(consequence(each) for each in self.incident.led_to) if self.incident else ()
+
+    @property
+    def suffered(self) -> bool:
+        """Whether ranks waited in vain or ended as a consequence."""
+        return self.incident is not None and suffered(self.incident)
+
+    def rivals(self, other: "Cause") -> bool:
+        """Whether the clocks leave open which of two was first."""
+        return overlap(_occurrence(self.first), _occurrence(other.first))
+
+
+def told_causes(incidents: RunIncidents, hosts: Collection[str]) -> tuple[Cause, ...]:
+    """The causes that touch these hosts, the earliest first.
+
+    Where ranks suffered from some of them, only those count, and others that may have come as early.
+    """
+    causes = list(_causes(incidents, hosts))
+    hurting = [cause for cause in causes if cause.suffered]
+    if not hurting:
+        return tuple(causes)
+    return tuple(cause for cause in causes if cause in hurting or any(cause.rivals(other) for other in hurting))
+
+
+def _causes(incidents: RunIncidents, hosts: Collection[str]) -> Iterator[Cause]:
+    faults: dict[int, list[KernelEvent]] = {}
+    unplaced: dict[tuple[str, str | None], list[KernelEvent]] = {}
+    by_id = {id(incident): incident for incident in incidents.order.incidents}
+    for event in incidents.kernel.values():
+        if event.pages is False or event.host not in hosts:
+            continue
+        incident = incidents.of(event)
+        if incident is None:
+            unplaced.setdefault((event.host, event.pci_address), []).append(event)
+        else:
+            faults.setdefault(id(incident), []).append(event)
+    for key, incident in by_id.items():
+        if key in faults or _hurts_by_itself(incidents, incident, hosts):
+            yield _cause(incidents, incident, faults.get(key, []))
+    for events in unplaced.values():
+        yield Cause(events[0], events[0], tuple(events), None)
+
+
+def _hurts_by_itself(incidents: RunIncidents, incident: Incident, hosts: Collection[str]) -> bool:
+    """A fault that no table would wake anybody for, but that ranks suffered from."""
+    event = incidents.kernel_event(incident.first)
+    return event is not None and event.host in hosts and part_of(event.event) in _HARDWARE and suffered(incident)
+
+
+def _cause(incidents: RunIncidents, incident: Incident, faults: Iterable[KernelEvent]) -> Cause:
+    """What came first is the cause if it is of the hardware; else the first that should wake somebody is."""
+    known = tuple(faults)
+    first = incidents.kernel_event(incident.first)
+    if first is None or (known and part_of(first.event) not in _HARDWARE):
+        return Cause(known[0], known[0], known, None)
+    hurt = next((event for event in known if event.host == first.host), first)
+    return Cause(first, hurt, (first, *(event for event in known if event is not first)), incident)
+
+
+def _occurrence(event: KernelEvent) -> Occurrence:
+    return Occurrence(event.event, event.host, event.at, event.uncertainty_s or 0.0)
