@@ -47,13 +47,13 @@ def burst(ranks: int, width: int, culprit: int) -> Iterator[tuple[str, list[Part
     """One GPU is lost 700 s ago; every other rank gives up 600 s later, and its channels are torn down."""
     for number in range(ranks // width):
         own = range(number * width, (number + 1) * width)
-        kernel_log = xid(79, 700.0, text=LOST) if culprit in own else ""
+        head = xid(79, 700.0, text=LOST) if culprit in own else ""
         kernel_log += "".join(
             xid(45, 20.0 - r % width, pci=f"0000:{r % width:02x}:00", text="Ch 00000010") for r in own
         )
         told = [stderr(r, width, gave_up(r, 90.0 - r % 9, waited_s=605.0)) for r in own if r != culprit]
         running = [part for r in own for part in process(r, world=ranks, width=width)]
-        yield f"node{number + 1:03}", running, kernel(kernel_log), told
+        yield f"node{number + 1:03}", running, kernel(head + torn), told
 
 
 def test_one_lost_gpu_and_1023_time_outs_are_one_incident_within_two_seconds(tmp_path: Path) -> None:
