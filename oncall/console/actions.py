@@ -1,7 +1,7 @@
 """Everything the operator can do: one table for keys, footer, palette and help."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.binding import Binding
 
@@ -24,6 +24,7 @@ class Command:
     acts: bool = False
     asks: bool = False
     guided: bool = False
+    guided_label: str | None = None
 
     @property
     def key(self) -> str:
@@ -36,6 +37,7 @@ def _on(*screens: str) -> frozenset[str]:
 
 
 EVERYWHERE = "*"
+GUIDED = "incident, guided"
 
 COMMANDS: tuple[Command, ...] = (
     Command("show('incident')", "1", "incident", "the incident: what it is, what to do, why"),
@@ -45,38 +47,51 @@ COMMANDS: tuple[Command, ...] = (
     Command("show('hardware')", "5", "hardware", "what the kernels reported, and what each Xid means"),
     Command("show('nodes')", "6", "nodes", "who answered, who did not, and why"),
     Command("show('timeline')", "7,t", "timeline", "everything that happened, in order; your notes"),
-    Command("copy", "y", "copy", "copy the command or text under the cursor", _on(EVERYWHERE)),
+    Command("screen.copy", "y", "copy", "copy the command or text under the cursor", _on(EVERYWHERE)),
     Command(
-        "act",
+        "screen.act",
         "x",
         "run",
         "run the action under the cursor, after you typed the host's name",
         _on("incident"),
         acts=True,
     ),
-    Command("open", "enter", "open", "open what is under the cursor", _on("stacks", "flight", "nodes"), shown="↵"),
     Command(
-        "filter",
+        "screen.open",
+        "enter",
+        "open",
+        "open what is under the cursor; in guided mode, confirm the verdict",
+        _on("stacks", "flight", GUIDED),
+        shown="↵",
+        guided_label="confirm",
+    ),
+    Command(
+        "screen.filter",
         "slash",
         "filter",
         "show only the rows that hold a text",
         _on("stacks", "flight", "hardware", "nodes", "timeline"),
         shown="/",
     ),
-    Command("guide", "g", "guide", "walk step by step: confirm or overrule each verdict", _on("incident")),
-    Command("overrule", "o", "overrule", "give your own verdict, and why", _on("incident"), guided=True),
-    Command("step_back", "b", "back", "take the last step back", _on("incident"), guided=True),
+    Command("guide", "g", "guide", "walk step by step: confirm or overrule each verdict", _on("incident", GUIDED)),
+    Command("screen.overrule", "o", "overrule", "give your own verdict, and why", _on(GUIDED), guided=True),
+    Command("step_back", "b", "back", "take the last step back", _on(GUIDED), guided=True),
     Command("again", "r", "again", "ask the nodes again and lay the answer beside this one", asks=True),
-    Command("retry", "R", "retry", "ask this node again", _on("nodes"), asks=True),
+    Command("screen.retry", "R", "retry", "ask this node again", _on("nodes"), asks=True),
     Command("playbook", "p", "playbook", "walk another playbook on the same evidence"),
     Command("compare", "c", "compare", "what changed since the triage before this one"),
-    Command("side_by_side", "d", "beside", "lay two stacks side by side: mark one, then another", _on("stacks")),
-    Command("note", "n", "note", "write a note into the timeline", _on("timeline")),
-    Command("summary", "s", "summary", "save the incident as Markdown for a chat, and copy it", _on("incident")),
-    Command("export", "e", "export", "save this screen as text"),
+    Command("screen.side_by_side", "d", "beside", "lay two stacks side by side: mark one, then another", _on("stacks")),
+    Command("screen.note", "n", "note", "write a note into the timeline", _on("timeline")),
+    Command("screen.summary", "s", "summary", "save the incident as Markdown for a chat, and copy it", _on("incident")),
+    Command("screen.export", "e", "export", "save this screen as text"),
     Command("theme", "T", "light/dark", "change between light and dark"),
     Command(
-        "help", "question_mark,f1", "help", "what the focused pane shows, and all keys", _on(EVERYWHERE), shown="?"
+        "screen.help",
+        "question_mark,f1",
+        "help",
+        "what the focused pane shows, and all keys",
+        _on(EVERYWHERE),
+        shown="?",
     ),
     Command("out", "escape", "out", "one level out", shown="esc"),
     Command("quit", "q,ctrl+c", "quit", "leave; what was gathered is kept"),
@@ -91,10 +106,11 @@ def bindings() -> list[Binding]:
 
 
 def footer(screen: str, *, read_only: bool, live: bool, guided: bool) -> Iterator[Command]:
-    """What the footer of a screen shows, in order."""
+    """What the footer of a screen shows, in order; the incident has another one in guided mode."""
+    place = GUIDED if guided and screen == "incident" else screen
     for command in COMMANDS:
-        if command.footer & {screen, EVERYWHERE} and allowed(command, read_only=read_only, live=live, guided=guided):
-            yield command
+        if command.footer & {place, EVERYWHERE} and allowed(command, read_only=read_only, live=live, guided=guided):
+            yield replace(command, label=command.guided_label or command.label) if place == GUIDED else command
 
 
 def allowed(command: Command, *, read_only: bool, live: bool, guided: bool) -> bool:
@@ -104,4 +120,5 @@ def allowed(command: Command, *, read_only: bool, live: bool, guided: bool) -> b
 
 def by_action(action: str, commands: Iterable[Command] = COMMANDS) -> Command | None:
     """The command of an action's name, without its parameters."""
-    return next((each for each in commands if each.action.partition("(")[0] == action), None)
+    name = action.rpartition(".")[2]
+    return next((each for each in commands if each.action.partition("(")[0].rpartition(".")[2] == name), None)

@@ -1,93 +1,62 @@
-"""The console: one application that shows the snapshots of a triage and takes the operator's keys."""
+"""Opens the console on a bundle, or on a choice of recorded incidents."""
 
-import os
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import ClassVar
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 
-from textual.app import App
-from textual.binding import BindingType
-from textual.message import Message
 from textual.screen import Screen
 
 from oncall.bundle.store import Bundle
-from oncall.console.actions import bindings
-from oncall.console.glyphs import ASCII, UNICODE, Glyphs
+from oncall.console.console import Console, Looks
 from oncall.console.screens.incident import IncidentScreen
-from oncall.console.screens.triage import TriageScreen
-from oncall.console.session import Session, Told
+from oncall.console.screens.picker import PickerScreen
 from oncall.console.snapshot import Snapshot, Start
-from oncall.console.themes import THEMES, theme_for
 
 
-class SnapshotTold(Message):
-    """A newer picture of the triage."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__()
-        self.snapshot = snapshot
-
-
-class Console(App[int]):
-    """The application."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
-    CSS_PATH: ClassVar[list[str]] = ["screens/triage.tcss", "screens/incident.tcss"]
+class BundleConsole(Console):
+    """The console on one bundle."""
 
     def __init__(
-        self,
-        bundle: Bundle,
-        first: Snapshot,
-        *,
-        ascii_signs: bool = False,
-        clock: Callable[[], datetime] | None = None,
-        theme: str | None = None,
-        deadline_s: float | None = None,
+        self, bundle: Bundle, first: Snapshot, looks: Looks | None = None, *, deadline_s: float | None = None
     ) -> None:
-        super().__init__()
-        self.animation_level = "none"
-        self.glyphs: Glyphs = ASCII if ascii_signs else UNICODE
-        self.clock = clock or (lambda: datetime.now(UTC))
-        self.snapshot = first
-        for each in THEMES:
-            self.register_theme(each)
-        self.theme = theme or theme_for(os.environ)
-        self.set_class(ascii_signs, "-ascii")
-        self._session = Session(bundle, first, self._told, deadline_s=deadline_s)
-
-    @property
-    def circumstances(self) -> dict[str, bool]:
-        start = self.snapshot.start
-        return {"read_only": start.read_only, "live": start.live, "guided": self.snapshot.guided}
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return dict(THEMES[0].variables)
+        super().__init__(looks, deadline_s=deadline_s)
+        self.bundle, self.snapshot = bundle, first
 
     def get_default_screen(self) -> Screen[None]:
+        """The incident."""
         return IncidentScreen()
 
     def on_mount(self) -> None:
-        self.set_interval(1.0, self._tick)
-        self.call_after_refresh(self._session.start)
-
-    def _tick(self) -> None:
-        if isinstance(self.screen, TriageScreen):
-            self.screen.tick(self.clock())
-
-    def _told(self, told: Told) -> None:
-        if isinstance(told, Snapshot):
-            self.post_message(SnapshotTold(told))
-
-    def on_snapshot_told(self, event: SnapshotTold) -> None:
-        self.snapshot = event.snapshot
-        if isinstance(self.screen, TriageScreen):
-            self.screen.show(event.snapshot)
-
-    def on_unmount(self) -> None:
-        self._session.stop()
+        """Begin the triage once the first picture stands."""
+        super().on_mount()
+        self.open_bundle(self.bundle, self.snapshot)
 
 
-def run_console(bundle: Bundle, *, live: bool, read_only: bool = False, guide: bool = False) -> int:
+class DemoConsole(Console):
+    """The console on a choice of recorded incidents. What is opened is a copy, so that nothing recorded changes."""
+
+    def __init__(self, incidents: Mapping[str, tuple[str, Bundle]], folder: Path, looks: Looks | None = None) -> None:
+        super().__init__(looks)
+        self._incidents = incidents
+        self._folder = folder
+
+    def get_default_screen(self) -> Screen[None]:
+        """The choice."""
+        return PickerScreen({name: title for name, (title, _) in self._incidents.items()})
+
+    def open_incident(self, name: str) -> None:
+        """Show a copy of one incident."""
+        copy = self._folder / name
+        if not copy.exists():
+            shutil.copytree(self._incidents[name][1].path, copy)
+        bundle = Bundle.open(copy)
+        self.open_bundle(bundle, first_snapshot(bundle, live=False, read_only=True))
+        self.push_screen(IncidentScreen())
+
+
+def first_snapshot(bundle: Bundle, *, live: bool, read_only: bool, guide: bool = False) -> Snapshot:
+    """What is known before anything is read."""
     start = Start(
         run=bundle.manifest.run,
         started=bundle.manifest.started,
@@ -95,5 +64,35 @@ def run_console(bundle: Bundle, *, live: bool, read_only: bool = False, guide: b
         live=live,
         read_only=read_only,
     )
-    Console(bundle, Snapshot(start, guided=guide)).run()
-    return 0
+    return Snapshot(start, guided=guide)
+
+
+def run_console(
+    bundle: Bundle,
+    *,
+    live: bool,
+    read_only: bool = False,
+    guide: bool = False,
+    ascii_signs: bool = False,
+    deadline_s: float | None = None,
+) -> int:
+    """Show a triage until the operator leaves; returns the exit code of the program.
+
+    `live` asks the nodes of the bundle's run; without it the bundle's own evidence is walked. `read_only` takes away
+    running actions, `guide` begins step by step.
+    """
+    first = first_snapshot(bundle, live=live, read_only=read_only, guide=guide)
+    console = BundleConsole(bundle, first, Looks(ascii_signs=ascii_signs), deadline_s=deadline_s)
+    console.run()
+    return console.return_code or 0
+
+
+def run_picker(incidents: Mapping[str, tuple[str, Bundle]], *, ascii_signs: bool = False) -> int:
+    """Let the operator choose among recorded incidents, name → (title, bundle); returns the program's exit code.
+
+    Notes and overruled steps live in copies that are gone when it ends; no action can be run.
+    """
+    with tempfile.TemporaryDirectory(prefix="oncall-demo-") as folder:
+        console = DemoConsole(incidents, Path(folder), Looks(ascii_signs=ascii_signs))
+        console.run()
+    return console.return_code or 0

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 
 from oncall.bundle.store import Bundle
 from oncall.console.acting import run_command
+from oncall.console.bundles import earlier_bundle
 from oncall.console.orders import (
     Act,
     AskAgain,
     Back,
     ChoosePlaybook,
     Confirm,
+    FindEarlier,
     Guide,
     Note,
     Order,
@@ -23,7 +25,8 @@ from oncall.console.orders import (
     ShowRaw,
 )
 from oncall.console.progress import take_in, take_in_all
-from oncall.console.raw import RawText, raw_text
+from oncall.console.raw import raw_text
+from oncall.console.raw_text import RawText
 from oncall.console.snapshot import Snapshot
 from oncall.playbook.engine import Overruling, Walker
 from oncall.playbook.events import Acted, Noted, WalkEvent, WalkStarted
@@ -33,7 +36,7 @@ from oncall.playbook.sources import LiveSource, RecordedSource
 from oncall.probes.catalogue import PROBES
 from oncall.readings.registry import READINGS
 from oncall.report.build import build_draft, build_report
-from oncall.report.triage import case_of, live_source
+from oncall.report.triage import case_of, live_source, replay
 from oncall.run.nodes import expand_hosts
 
 Listener = Callable[[Snapshot | RawText], None]
@@ -58,6 +61,7 @@ class Conductor:
         self._keeps = snapshot.start.live
         self._due: asyncio.TimerHandle | None = None
         self._going: asyncio.Task[None] | None = None
+        self._asides: set[asyncio.Task[None]] = set()
         self._began = time.monotonic()
 
     def give(self, order: Order) -> None:
@@ -109,12 +113,10 @@ class Conductor:
     async def _take_again(self, steps: int) -> None:
         """Take the steps that the journal holds once more, without telling it again."""
         keeps, self._keeps = self._keeps, False
-        journal = self._snapshot.journal
         for _ in range(steps):
             if self._walker.step is not None:
                 self._walker.follow(await self._walker.judge(), self._overruling())
         self._keeps = keeps
-        self._publish(replace(self._snapshot, journal=journal))
         self._draft()
 
     def _overruling(self) -> Overruling | None:
@@ -163,6 +165,14 @@ class Conductor:
             case AskAgain() if isinstance(self._source, LiveSource):
                 await self._source.ask_again(order.host, self._case)
                 self._walk_again()
+            case _:
+                aside = asyncio.create_task(self._obey_aside(order), name=type(order).__name__)
+                self._asides.add(aside)
+                aside.add_done_callback(self._asides.discard)
+
+    async def _obey_aside(self, order: Order) -> None:
+        """What the walk does not wait for."""
+        match order:
             case Note():
                 self._hear(Noted(at=datetime.now(UTC), text=order.text), keep=True)
             case Act():
@@ -172,6 +182,11 @@ class Conductor:
                 self._hear(acted, keep=True)
             case ShowRaw():
                 self._tell(raw_text(self._case, order))
+            case FindEarlier() if self._snapshot.before is None:
+                earlier = earlier_bundle(self._bundle)
+                if earlier is not None:
+                    before = await replay(earlier, lambda _: None)
+                    self._publish(replace(self._snapshot, before=before))
             case _:
                 pass
 
@@ -224,12 +239,16 @@ class Conductor:
         self._publish(replace(self._snapshot, account=account))
 
     def _hear(self, event: WalkEvent, *, keep: bool = False) -> None:
-        if self._keeps or keep:
-            try:
-                self._bundle.append_event(event)
-            except OSError as error:
-                self._publish(replace(self._snapshot, problem=f"the bundle cannot be written: {error}"))
-        self._publish(take_in(self._snapshot, event))
+        """Keep an event and take it in; a walk that is only replayed is neither kept nor in the journal."""
+        taken = take_in(self._snapshot, event)
+        if not (self._keeps or keep):
+            self._publish(replace(taken, journal=self._snapshot.journal))
+            return
+        self._publish(taken)
+        try:
+            self._bundle.append_event(event)
+        except OSError as error:
+            self._publish(replace(taken, problem=f"the bundle cannot be written: {error}"))
 
     def _publish(self, snapshot: Snapshot) -> None:
         """Tell of the newest snapshot soon; many changes within a moment are told once."""

@@ -146,7 +146,8 @@ class Column(NamedTuple):
 
 def head_row(columns: Sequence[Column]) -> Row:
     """The titles over a table."""
-    return Row("= head", (Span("  ".join(fit(each.title, each.width) for each in columns), Tone.DIM),), fixed=True)
+    titles = [fit(each.title, each.width) for each in columns[:-1]] + [each.title for each in columns[-1:]]
+    return Row("= head", (Span("  ".join(titles), Tone.DIM),), fixed=True)
 
 
 def table_spans(columns: Sequence[Column], cells: Sequence[Span]) -> Line:

@@ -73,4 +73,11 @@ class ShowRaw:
     rank: int
 
 
-Order: TypeAlias = Guide | Confirm | Overrule | Back | ChoosePlaybook | RenewProbes | AskAgain | Note | Act | ShowRaw
+@dataclass(frozen=True, slots=True)
+class FindEarlier:
+    """The triage of the same run before this one, to lay beside it."""
+
+
+Order: TypeAlias = (
+    Guide | Confirm | Overrule | Back | ChoosePlaybook | RenewProbes | AskAgain | Note | Act | ShowRaw | FindEarlier
+)

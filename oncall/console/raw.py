@@ -1,9 +1,9 @@
 """The raw evidence of one rank, as lines."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from oncall.console.orders import ShowRaw
+from oncall.console.raw_text import RawText
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.report import place
 from oncall.readings.case import Case
@@ -11,15 +11,6 @@ from oncall.readings.collective import loaded_dumps
 from oncall.readings.stack_set import raw_stack
 
 _MOST_LINES = 30_000
-
-
-@dataclass(frozen=True, slots=True)
-class RawText:
-    """Lines of one rank's evidence, or one line that says why there are none; `by_hand` asks the node the same."""
-
-    title: str
-    lines: tuple[str, ...]
-    by_hand: str | None = None
 
 
 def raw_text(case: Case, order: ShowRaw) -> RawText:

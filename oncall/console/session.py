@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from oncall.bundle.store import Bundle
     from oncall.console.conductor import Conductor
     from oncall.console.orders import Order
-    from oncall.console.raw import RawText
+    from oncall.console.raw_text import RawText
 
 Told: TypeAlias = "Snapshot | RawText"
 

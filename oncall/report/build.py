@@ -115,9 +115,14 @@ def _actions(
     for action in actions:
         say = action.say.format_map(texts)
         template = getattr(case.run.actions, action.command) if action.command else None
-        commands = fill(template, case.run.name, hosts, texts) if template else [None]
-        for command in commands:
-            yield ReadyAction(say=say, command=command)
+        if not template:
+            yield ReadyAction(say=say, command=None, target=None)
+            continue
+        whole = fold_hosts(hosts) if "{hosts}" in template else case.run.name
+        targets = hosts if "{host}" in template else (whole,)
+        commands = fill(template, case.run.name, hosts, texts)
+        for command, target in zip(commands, targets, strict=True):
+            yield ReadyAction(say=say, command=command, target=target)
 
 
 def _state(walk: Walk) -> State:

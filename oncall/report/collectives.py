@@ -77,11 +77,10 @@ def _table(group: str, waiting: int, dumps: Mapping[int, RankDump], fronts: list
     histories: dict[tuple[Cell, ...], list[int]] = defaultdict(list)
     highest = 0
     for rank, dump in dumps.items():
-        if group in dump.config or group in dump.counters or any(op.group == group for op in dump.ops[-1:]):
-            own = dict(_window(dump, group, low, high))
-            if own:
-                highest = max(highest, *own)
-                histories[tuple(_cell(dump, own, seq) for seq in range(low, high + 1))].append(rank)
+        own = dict(_window(dump, group, low, high))
+        if own:
+            highest = max(highest, *own)
+            histories[tuple(_cell(own, seq) for seq in range(low, high + 1))].append(rank)
     ordered = sorted(histories.items(), key=lambda item: (len(item[1]), item[1]))
     shown = ordered[: _MOST_COLUMNS - 1] + ordered[-1:] if len(ordered) > _MOST_COLUMNS else ordered
     rows = tuple(
@@ -104,7 +103,7 @@ def _window(dump: RankDump, group: str, low: int, high: int) -> Iterator[tuple[i
                 yield op.seq, op
 
 
-def _cell(dump: RankDump, own: Mapping[int, Op], seq: int) -> Cell:
+def _cell(own: Mapping[int, Op], seq: int) -> Cell:
     op = own.get(seq)
     if op is not None:
         return Cell(

@@ -9,6 +9,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.playbook.model import Ending
 from oncall.readings.finding import Finding
 from oncall.readings.suspects import Suspect
+from oncall.report.panels import Panel
 from oncall.report.seen import Seen
 
 SCHEMA = "oncall.triage/1"
@@ -58,10 +59,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyAction(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to do; `command` is ready to paste, None where the run file has no template for it."""
+    """Something to do; `command` is ready to paste, None where the run file has no template for it.
+
+    `target` is what the command is about: a host, folded hosts, or the run. The console asks for it typed out.
+    """
 
     say: str
     command: str | None
+    target: str | None
 
 
 class ProbeCoverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +115,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     coverage: dict[str, ProbeCoverage]
     seen: Seen
     bundle: str
+    panels: tuple[Panel, ...] = ()
 
 
 class Report(Account, frozen=True, kw_only=True):

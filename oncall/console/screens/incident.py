@@ -1,10 +1,16 @@
 """The incident: what it is, what to do, the path that the walk took, its evidence, and the suspects."""
 
+import getpass
+import socket
+from pathlib import PurePath
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 
+from oncall.console.lines import Tone, heading, plain_row
+from oncall.console.orders import Act, Confirm, Overrule, ShowRaw
+from oncall.console.screens.dialogs import Ask, Choose
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.headline import actions, moments, standing_against
@@ -12,6 +18,8 @@ from oncall.console.views.step import step_rows
 from oncall.console.views.suspects import suspect_rows
 from oncall.console.views.tree import tree_rows
 from oncall.console.widgets.listing import Listing
+from oncall.readings.suspects import Suspect
+from oncall.report.model import ReadyAction
 
 
 class IncidentScreen(TriageScreen):
@@ -25,7 +33,11 @@ class IncidentScreen(TriageScreen):
         "folded into one row, and those who were not seen are named with the reason."
     )
     AUTO_FOCUS = "#do"
-    CSS_PATH: ClassVar[list[str]] = ["triage.tcss", "incident.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["triage.tcss", "incident.tcss"]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answered = False
 
     def compose_body(self) -> ComposeResult:
         """Actions, the three panes, what speaks against it, and the moments."""
@@ -41,7 +53,11 @@ class IncidentScreen(TriageScreen):
     def show_body(self, snapshot: Snapshot) -> None:
         """Show a snapshot; the tree's cursor follows the walk until the operator moves it."""
         glyphs = self.app.glyphs
-        self.query_one("#do", Listing).show(actions(snapshot))
+        do, rows = self.query_one("#do", Listing), actions(snapshot)
+        do.show(rows)
+        if snapshot.report is not None and not self._answered:
+            do.put_cursor(next((row.key for row in rows if row.copies), ""))
+        self._answered = snapshot.report is not None
         tree = self.query_one("#tree", Listing)
         tree.show(tree_rows(snapshot, glyphs))
         if not tree.has_focus:
@@ -50,6 +66,59 @@ class IncidentScreen(TriageScreen):
         self.query_one("#suspects", Listing).show(suspect_rows(snapshot, glyphs))
         self.query_one("#against", Listing).show(standing_against(snapshot))
         self.query_one("#moments", Listing).show([moments(snapshot, glyphs)])
+
+    def open_row(self) -> None:
+        """Enter: in guided mode the proposal holds; else what is under the cursor."""
+        snapshot, listing = self.app.snapshot, self.focused_listing
+        if snapshot.proposal is not None:
+            self.app.order(Confirm())
+        elif listing is not None and listing.id == "tree":
+            self.query_one("#step", Listing).focus()
+        elif listing is not None and listing.row and isinstance(listing.row.about, Suspect):
+            self.app.order(ShowRaw("stack", listing.row.about.rank))
+        else:
+            self.app.tell("nothing to open here; y copies what is under the cursor")
+
+    def action_act(self) -> None:
+        """Show exactly what would run, and run it once what it is about was typed."""
+        row = self.query_one("#do", Listing).row
+        action = row.about if row and isinstance(row.about, ReadyAction) else None
+        if action is None or action.command is None or action.target is None:
+            self.app.tell("this action has no command: the run file has no template for it under [actions]")
+            return
+        command, target = action.command, action.target
+        rows = [
+            heading(f"runs on this machine ({socket.gethostname()}) as {getpass.getuser()}, and nowhere else"),
+            plain_row("command", f"$ {command}", Tone.STRONG),
+            plain_row("target", f"It is about {target}. Type that to run it; escape leaves everything as it is."),
+        ]
+        asking = Ask(rows, prompt=f"type {target}", expected=target)
+        self.app.push_screen(asking, lambda typed: self._act(command, typed))
+
+    def _act(self, command: str, typed: str | None) -> None:
+        if typed is None:
+            self.app.tell("nothing was run")
+        else:
+            self.app.order(Act(command, typed))
+            self.app.tell(f"running: {command}; the timeline (7) tells how it ends")
+
+    def action_overrule(self) -> None:
+        """Ask for the operator's verdict, then for the reason."""
+        snapshot = self.app.snapshot
+        if snapshot.proposal is None or snapshot.playbook is None or snapshot.here is None:
+            self.app.tell("there is no proposed verdict to overrule; g walks step by step")
+            return
+        step = snapshot.playbook.steps[snapshot.here]
+        rows = [heading(step.ask)]
+        rows += [plain_row(verdict, f"{verdict:<16} leads to {target}") for verdict, target in step.branches.items()]
+        self.app.push_screen(Choose(rows), self._ask_why)
+
+    def _ask_why(self, verdict: str | None) -> None:
+        if verdict is None:
+            return
+        rows = [plain_row("verdict", f"Your verdict: {verdict}", Tone.STRONG)]
+        asking = Ask(rows, prompt="why? one line, kept with the incident")
+        self.app.push_screen(asking, lambda why: self.app.order(Overrule(verdict, why)) if why else None)
 
     def on_listing_moved(self, event: Listing.Moved) -> None:
         """Another step is under the tree's cursor."""

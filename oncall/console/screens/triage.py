@@ -1,6 +1,7 @@
 """What all screens of a triage share: status and answer at the top, keys at the bottom, a filter in between."""
 
 from datetime import datetime
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -9,14 +10,21 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from oncall.console.actions import footer
+from oncall.console.clipboard import copy
+from oncall.console.lines import Tone, plain_row
+from oncall.console.orders import Note
+from oncall.console.saving import keep
+from oncall.console.screens.dialogs import Ask, Tell
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.headline import headline
+from oncall.console.views.help import help_rows
 from oncall.console.widgets.keybar import KeyBar
 from oncall.console.widgets.listing import Listing
 from oncall.console.widgets.statusbar import StatusBar
+from oncall.report.markdown import as_markdown
 
 if TYPE_CHECKING:
-    from oncall.console.app import Console
+    from oncall.console.console import Console
 
 
 class TriageScreen(Screen[None]):
@@ -26,9 +34,12 @@ class TriageScreen(Screen[None]):
     NAME: ClassVar[str] = ""
     ABOUT: ClassVar[str] = ""
     AUTO_FOCUS = "Listing"
-    CSS_PATH = "triage.tcss"
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-short"), (30, "-tall")]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (100, "-normal"), (180, "-wide")]
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["triage.tcss"]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (116, "-normal"), (170, "-wide")]
 
     def compose(self) -> ComposeResult:
         """Top, body, filter, keys."""
@@ -37,6 +48,7 @@ class TriageScreen(Screen[None]):
         with Container(id="body"):
             yield from self.compose_body()
         yield Input(placeholder="only rows that hold this text; enter keeps it, escape shows all again", id="filter")
+        yield Listing(name="message", id="message", cursor=False)
         yield KeyBar()
 
     def compose_body(self) -> ComposeResult:
@@ -44,8 +56,9 @@ class TriageScreen(Screen[None]):
         yield from ()
 
     def on_mount(self) -> None:
-        """Hide the filter until it is asked for."""
+        """Hide what is not asked for yet."""
         self.query_one("#filter", Input).display = False
+        self.query_one("#message", Listing).display = False
 
     def on_screen_resume(self) -> None:
         """Catch up with what was told while another screen was on top."""
@@ -60,6 +73,12 @@ class TriageScreen(Screen[None]):
 
     def show_body(self, snapshot: Snapshot) -> None:
         """Show a snapshot in the screen's own panes."""
+
+    def tell(self, text: str) -> None:
+        """Say what became of the last key; it stays until the next one says something, or escape."""
+        line = self.query_one("#message", Listing)
+        line.display = bool(text)
+        line.show([plain_row("message", f" {text}", Tone.HERE)] if text else [])
 
     def tick(self, now: datetime) -> None:
         """A second has passed."""
@@ -78,6 +97,47 @@ class TriageScreen(Screen[None]):
 
     def open_row(self) -> None:
         """What enter does on the row under the cursor."""
+
+    def action_open(self) -> None:
+        """Open what is under the cursor."""
+        self.open_row()
+
+    def action_copy(self) -> None:
+        """Copy what is under the cursor, and say what became of it."""
+        text = self.copied_text()
+        if text is None:
+            self.tell("nothing to copy in this row")
+            return
+        self.tell(f"{text!r:.60}: {copy(text, self.app.write_control)}")
+
+    def action_export(self) -> None:
+        """Save the screen as text."""
+        self.tell(keep(self.app.bundle, f"screen-{self.NAME}.txt", self.as_text()))
+
+    def action_summary(self) -> None:
+        """Save the incident as Markdown, and copy it."""
+        report = self.app.snapshot.report
+        if report is None:
+            self.tell("no summary yet: the walk has not come to a conclusion")
+            return
+        text = as_markdown(report)
+        self.tell(f"{keep(self.app.bundle, 'summary.md', text)}; {copy(text, self.app.write_control)}")
+
+    def action_note(self) -> None:
+        """Ask for a note."""
+        rows = [plain_row("note", "A note for the timeline, kept with the incident", Tone.STRONG)]
+        self.app.push_screen(Ask(rows, prompt="your note"), lambda text: self.app.order(Note(text)) if text else None)
+
+    def action_help(self) -> None:
+        """What the pane with the focus shows, and all keys."""
+        pane = self.focused.name if self.focused else None
+        self.app.push_screen(Tell(help_rows(self.ABOUT, pane)))
+
+    def as_text(self) -> str:
+        """All that the screen holds, also what is scrolled out of sight."""
+        parts = [self.query_one(StatusBar).text]
+        parts += [each.text for each in self.query(Listing).results(Listing) if each.display and each.id != "message"]
+        return "\n\n".join(part for part in parts if part) + "\n"
 
     def action_filter(self) -> None:
         """Ask for the text that rows have to hold."""
@@ -101,6 +161,9 @@ class TriageScreen(Screen[None]):
     def leave(self) -> bool:
         """Escape: clear the filter, if there is one. Returns whether there was something to leave."""
         box = self.query_one("#filter", Input)
+        if self.query_one("#message", Listing).display and not box.has_focus:
+            self.tell("")
+            return True
         if not box.display:
             return False
         box.value = ""

@@ -9,7 +9,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from oncall.console.actions import Command
-from oncall.console.glyphs import ascii_only
 
 
 class KeyBar(Widget, can_focus=False):
@@ -37,7 +36,7 @@ class KeyBar(Widget, can_focus=False):
         base = self.rich_style
         segments = []
         for shown, words, _ in self._cells() if y == 0 else ():
-            segments += [Segment(ascii_only(shown), base + key), Segment(words, base + label)]
+            segments += [Segment(shown, base + key), Segment(words, base + label)]
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
     async def on_click(self, event: Click) -> None:

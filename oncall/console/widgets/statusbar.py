@@ -13,7 +13,7 @@ from oncall.console.snapshot import Snapshot
 from oncall.console.views.status import status_line
 
 if TYPE_CHECKING:
-    from oncall.console.app import Console
+    from oncall.console.console import Console
 
 
 class StatusBar(Widget, can_focus=False):
@@ -31,6 +31,11 @@ class StatusBar(Widget, can_focus=False):
         """Show the status of this snapshot."""
         self._snapshot = snapshot
         self.refresh()
+
+    @property
+    def text(self) -> str:
+        """The line as plain text."""
+        return self._words(self.app.clock()).strip() if self._snapshot is not None else ""
 
     def tick(self, now: datetime) -> None:
         """Redraw where time has changed the words."""

@@ -1,0 +1,98 @@
+"""The Flight Recorder's table: the last collectives of each group that hangs, ranks that did the same in one column."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from oncall.console.glyphs import Glyphs
+from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, say
+from oncall.console.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from oncall.report.collectives import Cell, CollectiveRow, CollectiveTable
+
+_COLUMN = 30
+_COLUMNS_SHOWN = 6
+
+
+def table_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
+    """The tables; of none, why."""
+    known = snapshot.known
+    tables = known.seen.collectives if known else ()
+    if known is None or not (tables or "flight_recorder" in known.coverage):
+        return [plain_row("none", _why_none(snapshot), Tone.WARN)]
+    rows = [row for table in tables for row in _table(table, glyphs)]
+    return rows or [plain_row("none", "no collective hangs in the dumps", Tone.DIM)]
+
+
+def origin_rows(snapshot: Snapshot) -> list[Row]:
+    """Each origin that the dumps name with its chain and the next check, and how complete the dumps were."""
+    return [*_origins(snapshot), *_coverage(snapshot)]
+
+
+def _why_none(snapshot: Snapshot) -> str:
+    if snapshot.report is None:
+        return "no dump yet: they are fetched when the walk asks which rank holds up a collective"
+    return "no dump was fetched: the walk did not need any. Set TORCH_NCCL_TRACE_BUFFER_SIZE to have them."
+
+
+def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
+    yield heading(f"group {table.group}   {table.waiting:,} ranks wait in it")
+    heads = [fit(f"{_word_ranks(ranks)} {ranks}", _COLUMN) for ranks in table.columns[:_COLUMNS_SHOWN]]
+    yield Row(
+        f"head {table.group}", (Span(f"  {'seq':>9}  ", Tone.DIM), say("  ".join(heads), Tone.STRONG)), fixed=True
+    )
+    for row in table.rows:
+        yield _row(table, row, glyphs)
+    hidden = len(table.columns) - _COLUMNS_SHOWN
+    if hidden > 0 or table.more:
+        yield plain_row(f"more {table.group}", f"and {max(0, hidden) + table.more} more sets of ranks", Tone.DIM)
+
+
+def _word_ranks(ranks: str) -> str:
+    return "rank" if ranks.isdigit() else "ranks"
+
+
+def _row(table: "CollectiveTable", row: "CollectiveRow", glyphs: Glyphs) -> Row:
+    hangs = any(str(cell.state) != "done" for cell in row.cells)
+    mark = glyphs.here if hangs else " "
+    spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if hangs else Tone.DIM)]
+    spans += [_cell(cell, row) for cell in row.cells[:_COLUMNS_SHOWN]]
+    if not row.agrees:
+        spans.append(Span(f"{glyphs.odd} they differ", Tone.BAD))
+    return Row(f"{table.group} {row.sequence}", tuple(spans), about=table)
+
+
+def _cell(cell: "Cell", row: "CollectiveRow") -> Span:
+    if cell.operation is None:
+        tone = Tone.BAD if str(cell.state) == "not issued" else Tone.DIM
+        return say(fit(str(cell.state), _COLUMN) + "  ", tone)
+    size = f" {cell.elements:,}" if cell.elements is not None and not row.agrees else ""
+    dtype = f" {cell.dtype}" if cell.dtype is not None and not row.agrees else ""
+    state = "ok" if str(cell.state) == "done" else "waits"
+    tone = Tone.DIM if str(cell.state) == "done" else Tone.WARN if row.agrees else Tone.BAD
+    return say(fit(f"{cell.operation}{size}{dtype} {state}", _COLUMN) + "  ", tone)
+
+
+def _origins(snapshot: Snapshot) -> Iterator[Row]:
+    known = snapshot.known
+    for named in known.findings if known else ():
+        finding = named.finding
+        if not any(cite.probe == "flight_recorder" for cite in finding.cites):
+            continue
+        yield heading(f"{named.id}  {finding.kind}, {finding.grade}")
+        yield plain_row(f"origin {named.id}", finding.text, Tone.STRONG, copies=finding.text)
+        if finding.explains is not None:
+            yield plain_row(f"explains {named.id}", f"explains {finding.explains:,} waiting ranks", Tone.DIM)
+        for hop in finding.chain:
+            yield plain_row(f"hop {named.id} {hop}", f"  {hop}", hang=4)
+        if finding.next_check:
+            yield plain_row(f"next {named.id}", f"next  {finding.next_check}", hang=6, copies=finding.next_check)
+
+
+def _coverage(snapshot: Snapshot) -> Iterator[Row]:
+    known = snapshot.known
+    covered = known.coverage.get("flight_recorder") if known else None
+    if covered is not None:
+        yield heading(f"dumps: {covered.answered} of {covered.asked} nodes answered; enter shows a rank's raw entries")
+        for host, reason in covered.missing.items():
+            yield plain_row(f"missing {host}", f"{host}: {reason}", Tone.WARN)

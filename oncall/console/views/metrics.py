@@ -1,0 +1,73 @@
+"""The metric queries as panels: verdict and number first, the query last."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from oncall.console.glyphs import Glyphs
+from oncall.console.lines import Row, Span, Tone, fit, plain_row, say
+from oncall.console.snapshot import Snapshot
+from oncall.report.durations import duration
+
+if TYPE_CHECKING:
+    from oncall.report.panels import Panel, PanelRow
+
+_WHO = 16
+_ROWS = 6
+_SPARKS = 12
+_TONES = {"suspect": Tone.BAD, "clear": Tone.GOOD, "unknown": Tone.WARN}
+
+
+def no_panels(snapshot: Snapshot) -> list[Row]:
+    """What stands here when there is no panel: what is missing, and what brings it."""
+    if snapshot.report is None:
+        return [plain_row("none", "UNKNOWN  no metric was read yet", Tone.WARN)]
+    return [
+        plain_row("none", "UNKNOWN  this walk read no metrics, so nothing here is cleared", Tone.WARN),
+        plain_row("why", "Panels need a playbook that asks for metrics, and a Prometheus that the run file names."),
+        plain_row("keys", "p chooses another playbook, r asks again", Tone.DIM),
+    ]
+
+
+def panel_rows(panel: "Panel", glyphs: Glyphs) -> list[Row]:
+    """One panel."""
+    rows = [
+        Row("head", (say(f"{panel.question}  ", Tone.STRONG), Span(panel.verdict.upper(), _TONES[panel.verdict]))),
+        plain_row("reason", panel.reason, Tone.WARN if panel.verdict == "unknown" else Tone.PLAIN),
+    ]
+    rows += [_row(row, panel, glyphs) for row in panel.rows[:_ROWS]]
+    rows += _footer(panel)
+    rows.append(plain_row("query", panel.query, Tone.DIM, copies=panel.query))
+    return rows
+
+
+def _row(row: "PanelRow", panel: "Panel", glyphs: Glyphs) -> Row:
+    over = panel.threshold is not None and row.value > panel.threshold
+    spans = (
+        say(fit(row.who, _WHO) + " "),
+        say(f"{row.value:>10,.4g} {panel.unit:<4} ", Tone.BAD if over and panel.verdict == "suspect" else Tone.STRONG),
+        Span(sparkline(row.history, glyphs), Tone.HERE),
+    )
+    return Row(f"series {row.who}", spans, copies=row.host or row.who, about=row)
+
+
+def sparkline(values: Sequence[float | None], glyphs: Glyphs) -> str:
+    """The last values as bars between their least and greatest; a gap is a space."""
+    shown = values[-_SPARKS:]
+    known = [value for value in shown if value is not None]
+    if not known:
+        return ""
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    top = len(glyphs.spark) - 1
+    return "".join(" " if v is None else glyphs.spark[round((v - low) / span * top)] for v in shown)
+
+
+def _footer(panel: "Panel") -> Iterator[Row]:
+    told = []
+    if panel.threshold is not None:
+        told.append(f"threshold {panel.threshold:,.4g} {panel.unit}".rstrip())
+    if panel.newest_age_s is not None:
+        told.append(f"newest sample {duration(panel.newest_age_s)} old")
+    if len(panel.rows) > _ROWS:
+        told.append(f"{len(panel.rows) - _ROWS} more series")
+    if told:
+        yield plain_row("told", ", ".join(told), Tone.DIM)
