@@ -37,6 +37,10 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM, then return 0."""
     if not 0.05 <= args.interval <= 60:
         raise UsageError("--interval must be between 0.05 and 60 seconds")
+    if not 0 <= args.port <= 65535:
+        raise UsageError("--port must be between 0 and 65535", "0 takes a free one, which is told on stderr")
+    if args.first_rank is not None and args.first_rank < 0:
+        raise UsageError("--first-rank must not be negative")
     from oncall.signals.exporter import Exporter  # noqa: PLC0415  # keeps `oncall --help` quick
     from oncall.signals.serve import serve  # noqa: PLC0415
 

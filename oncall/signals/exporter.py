@@ -53,10 +53,6 @@ class Exporter(Collector):
         self.unreadable = dict(self._tail.unreadable)
         self._looked = now
 
-    def describe(self) -> list[Metric]:
-        """Nothing: which families there are depends on what the trainer writes."""
-        return []
-
     def collect(self) -> Iterator[Metric]:
         """All metrics as of the last look."""
         families = Families(self._run)

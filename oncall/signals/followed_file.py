@@ -21,6 +21,7 @@ class FollowedFile:
     before: lines that still stand in the same place were handed on already, all others are new. What was written and
     cut off again between two reads was never seen.
 
+    `path` is where the file stands now, `origin` where it was found first, `key` its device and inode.
     `taken` counts the bytes that were read past, `overlong` the lines dropped for their length.
 
     While open, the file is known by its descriptor, so that a rotation loses nothing; released, by device and inode.
@@ -33,7 +34,7 @@ class FollowedFile:
         """
         self._fd: int | None = _open(path)
         status = os.fstat(self._fd)
-        self.path = path
+        self.origin = self.path = path
         self.key = (status.st_dev, status.st_ino)
         self.taken = 0
         self.overlong = 0

@@ -30,8 +30,8 @@ def serve(exporter: Exporter, address: str, port: int, interval: float, messages
     exporter.look()
     try:
         server, thread = start_http_server(port, address, registry)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
         raise UsageError(f"cannot listen on {address}:{port}: {reason}", "choose another with --port") from error
     messages.write(f"listening on http://{address}:{server.server_port}/metrics\n")
     messages.flush()

@@ -31,8 +31,9 @@ their end: enough for the last 20 steps of a rank with 14 spans each. All others
 class Chunk:
     """Whole lines of one file, in order.
 
-    `key` stays the file's own when it is renamed. `written` is its modification time in unix seconds, `size` the bytes
-    that the reader went on by. `historical`: the lines stood there before the start.
+    `path` is where the file was found first and `key` its device and inode: a rotation changes neither. `written` is
+    its modification time in unix seconds, `size` the bytes that the reader went on by. `historical`: the lines stood
+    there before the start.
     """
 
     path: str
@@ -116,7 +117,7 @@ class Tail:
         self.overlong_lines += file.overlong - overlong
         if file.taken != taken:
             entry.grew = now
-            yield Chunk(file.path, key, written, file.taken - taken, lines, taken < entry.history)
+            yield Chunk(file.origin, key, written, file.taken - taken, lines, taken < entry.history)
         elif is_gone:
             self._release(key)
             del self._quiet[key]

@@ -81,6 +81,22 @@ def test_rules_and_their_texts_are_what_prometheus_takes(rules: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_alertmanager_takes_the_example(rules: Path) -> None:
+    if shutil.which("amtool") is None:
+        pytest.skip("amtool is not installed")
+    command = ["amtool", "check-config", str(rules.with_name("alertmanager.yml"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_example_names_alerts_that_exist(rules: Path) -> None:
+    groups = yaml.safe_load(rules.read_text())["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule}
+    example = rules.with_name("alertmanager.yml").read_text()
+    named = set("|".join(re.findall(r'alertname=~?"([^"]+)"', example)).split("|"))
+    assert named <= alerts
+
+
 def test_rules_use_the_vocabulary(rules: Path) -> None:
     expressions = rule_expressions(rules)
     assert set().union(*map(unknown_series, expressions)) == set()
