@@ -6,11 +6,15 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
 from oncall.run.nodes import fold_hosts
+from oncall.run.numbers import whole
+
+QUERIES = frozenset({"metrics", "baseline", "alerts"})
+"""Probes that are put to a server instead of the nodes: who is asked by name is not a host but a query."""
 
 
 class Outcome(StrEnum):
@@ -58,6 +62,10 @@ class Part:
     attributes: Mapping[str, str]
     data: bytes
 
+    def number(self, name: str) -> int | None:
+        """An attribute as a whole number; None where it is absent or is none."""
+        return whole(self.attributes.get(name))
+
     @property
     def text(self) -> str:
         """The bytes as text; what is not UTF-8 is replaced."""
@@ -66,10 +74,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of those asked answered, and for each that did not, why."""
+    """How many of those asked answered, and for each that did not, why. `of` is what they are: nodes or queries."""
 
     asked: tuple[str, ...]
     missing: Mapping[str, str]
+    of: str = "nodes"
 
     @property
     def answered(self) -> tuple[str, ...]:
@@ -83,7 +92,7 @@ class Coverage:
 
     def describe(self) -> str:
         """`127 of 128 nodes answered; node091: timed out`, with equal reasons folded."""
-        text = f"{len(self.answered)} of {len(self.asked)} nodes answered"
+        text = f"{len(self.answered)} of {len(self.asked)} {self.of} answered"
         reasons: dict[str, list[str]] = {}
         for host, reason in self.missing.items():
             reasons.setdefault(reason, []).append(host)
@@ -109,7 +118,7 @@ class Evidence:
                 missing[host] = "no answer yet"
             elif not answer.whole:
                 missing[host] = answer.reason or str(answer.outcome)
-        return Coverage(self.asked, missing)
+        return Coverage(self.asked, missing, "queries" if self.probe in QUERIES else "nodes")
 
     def parts(self, host: str) -> tuple[Part, ...]:
         """The pieces of one node's answer, whatever arrived of it; empty for a node that sent nothing."""
@@ -140,3 +149,9 @@ def split_parts(raw: bytes, boundary: str) -> Iterator[Part]:
         name, *pairs = header.decode("utf-8", "replace").split("\t")
         attributes = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         yield Part(name, {key: unquote(value) for key, value in attributes.items()}, data)
+
+
+def join_part(part: Part, boundary: str) -> bytes:
+    """One piece as `split_parts` takes it apart."""
+    pairs = "".join(f"\t{key}={quote(value, safe='')}" for key, value in part.attributes.items())
+    return f"\n{boundary}\t{part.name}{pairs}\n".encode() + part.data

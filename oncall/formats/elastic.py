@@ -11,7 +11,8 @@ from oncall.formats.elastic_blocks import failure_summary, rendezvous
 from oncall.formats.envelope import Message, read_message
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
-from oncall.formats.outcome import Near, Outcome, event, whole
+from oncall.formats.outcome import Near, Outcome, event
+from oncall.run.numbers import whole
 
 PID_LIMIT = 4_194_304
 """Linux's largest pid (PID_MAX_LIMIT, 64 bit); before PyTorch 2.4 the same column holds a far larger thread id."""

@@ -6,7 +6,8 @@ import signal
 from oncall.formats.envelope import Message, read_message
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
-from oncall.formats.outcome import Near, Outcome, block, whole
+from oncall.formats.outcome import Near, Outcome, block
+from oncall.run.numbers import whole
 
 _SETTING = re.compile(r"(?P<key>\w+)=(?P<value>.*)$")
 _ROLE = re.compile(r"\[(?P<role>[^\]]+)\] Rendezvous complete")

@@ -8,7 +8,8 @@ import re
 
 from oncall.formats.envelope import read_message
 from oncall.formats.lines import Line, Log
-from oncall.formats.outcome import Outcome, event, whole
+from oncall.formats.outcome import Outcome, event
+from oncall.run.numbers import whole
 
 _RAISED = re.compile(r"(?:RuntimeError|[\w.]*DistBackendError): ")
 _THROWN = re.compile(r"\[\S*/gloo/\S+:\d+\] (?P<error>.*?)(?:\. This is typically|\s*$)")

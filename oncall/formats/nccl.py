@@ -12,7 +12,8 @@ from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
 from oncall.formats.nccl_blocks import async_error, desync_report, failed_stack
 from oncall.formats.nccl_fields import common, first_number, flag, progress, work_fields
-from oncall.formats.outcome import Near, Outcome, event, whole
+from oncall.formats.outcome import Near, Outcome, event
+from oncall.run.numbers import whole
 
 _RAN = re.compile(r"ran for (\d+) milliseconds")
 _INNER_RANK = re.compile(r"\[(?:PG [^\]]*)?Rank (\d+)\][^\[]*$")

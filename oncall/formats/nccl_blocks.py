@@ -5,7 +5,8 @@ import re
 from oncall.formats.envelope import Message
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
-from oncall.formats.outcome import Near, Outcome, block, whole
+from oncall.formats.outcome import Near, Outcome, block
+from oncall.run.numbers import whole
 
 _FRAME = re.compile(r"\s*#\d+ (?P<func>.+?) from (?P<file>.+):(?P<line>\d+)\s*$")
 _COLLECTIVE = re.compile(r"at collective: (?P<op>\w+), #(?P<seq>\d+)", re.IGNORECASE)

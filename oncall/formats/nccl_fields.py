@@ -5,7 +5,7 @@ import re
 from oncall.formats.envelope import Message, Speaker
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
-from oncall.formats.outcome import whole
+from oncall.run.numbers import whole
 
 _WORK = re.compile(r"WorkNCCL\((?P<fields>[^()]*(?:\([^()]*\)[^()]*)*)\)")
 _WORK_FIELD = re.compile(r"(\w+)(?:\(ms\))?=([^,]*)")

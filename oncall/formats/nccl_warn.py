@@ -7,7 +7,8 @@ import re
 
 from oncall.formats.event import Json
 from oncall.formats.lines import Line, Log
-from oncall.formats.outcome import Near, Outcome, event, whole
+from oncall.formats.outcome import Near, Outcome, event
+from oncall.run.numbers import whole
 
 _HEAD = re.compile(
     r"(?:\[[^\]]*\] )?(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[(?P<dev>\d+)\] (?:\S+:\d+ )?NCCL WARN (?P<text>.*)"

@@ -26,8 +26,3 @@ def event(kind: str, line: Line, log: Log, **fields: Json) -> Event:
 def block(kind: str, first: Line, last: Line, log: Log, **fields: Json) -> Event:
     """An event of `kind` that the lines `first` to `last` tell together."""
     return Event(kind, log.name, first.number, last.number, fields)
-
-
-def whole(text: str | None) -> int | None:
-    """The whole number that `text` spells, if it spells one of a size that a log can mean (19 digits)."""
-    return int(text) if text and len(text) < 20 else None

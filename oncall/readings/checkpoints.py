@@ -9,6 +9,7 @@ from oncall.bundle.evidence import Evidence
 from oncall.readings.case import Case
 from oncall.readings.clock import age_s, node_clock
 from oncall.readings.log_set import log_set
+from oncall.run.numbers import whole
 
 _STEP_IN_NAME = re.compile(r"(?:^|[a-z_=-])(\d+)$")
 
@@ -45,13 +46,15 @@ def _listed(evidence: Evidence) -> Iterator[Checkpoint]:
         clock = node_clock(evidence, host)
         folder = ""
         for part in evidence.parts(host):
-            if part.name == "tracker" and part.text.strip().isdigit():
-                yield Checkpoint(int(part.text), f"{host}:{folder}/latest_checkpointed_iteration.txt", None)
+            noted = whole(part.text.strip()) if part.name == "tracker" else None
+            if noted is not None:
+                yield Checkpoint(noted, f"{host}:{folder}/latest_checkpointed_iteration.txt", None)
             if part.name != "checkpoints":
                 continue
             folder = part.attributes.get("path", "")
             for line in part.text.splitlines():
                 mtime, _, path = line.partition(" ")
                 number = _STEP_IN_NAME.search(PurePosixPath(path).name.lower())
-                if number:
-                    yield Checkpoint(int(number[1]), f"{host}:{path}", age_s(clock, mtime))
+                step = whole(number[1]) if number else None
+                if step is not None:
+                    yield Checkpoint(step, f"{host}:{path}", age_s(clock, whole(mtime)))

@@ -1,5 +1,6 @@
 """A node's own clock, so that ages of files and of kernel lines need no agreement between machines."""
 
+import math
 from datetime import UTC, datetime, timedelta, timezone
 
 from oncall.bundle.evidence import Evidence
@@ -18,18 +19,17 @@ def node_clock(evidence: Evidence, host: str) -> NodeClock | None:
             continue
         try:
             now = datetime.fromtimestamp(float(words[0]), UTC)
-            zone = _zone(words[1])
-            return NodeClock(now, abs((now - answer.started).total_seconds()), float(words[2]), zone)
+            uptime_s = float(words[2])
+            off_s = abs((now - answer.started).total_seconds())
+            return NodeClock(now, off_s, uptime_s if math.isfinite(uptime_s) else None, _zone(words[1]))
         except (ValueError, OverflowError):
             return None
     return None
 
 
-def age_s(clock: NodeClock | None, epoch: str | None) -> float | None:
+def age_s(clock: NodeClock | None, epoch_s: int | None) -> float | None:
     """Seconds between a time stamp of this node, in whole seconds since the epoch, and when the node was asked."""
-    if clock is None or epoch is None or not epoch.isdigit():
-        return None
-    return clock.now.timestamp() - float(epoch)
+    return None if clock is None or epoch_s is None else clock.now.timestamp() - epoch_s
 
 
 def _zone(offset: str) -> timezone:

@@ -17,7 +17,7 @@ class DumpFile:
 
     host: str
     path: str
-    size: int
+    size: int | None
     age_s: float | None
 
 
@@ -41,9 +41,8 @@ def dump_list(evidence: Evidence) -> DumpList:
         clock = node_clock(evidence, host)
         for part in evidence.parts(host):
             if part.name in {"listed", "dump"}:
-                size = part.attributes.get("size", "")
-                age = age_s(clock, part.attributes.get("mtime"))
-                files.append(DumpFile(host, part.attributes["path"], int(size) if size.isdigit() else 0, age))
+                age = age_s(clock, part.number("mtime"))
+                files.append(DumpFile(host, part.attributes.get("path", ""), part.number("size"), age))
             elif part.name == "no-folder":
                 missing[host] = part.attributes.get("path", "")
     return DumpList(tuple(files), missing)

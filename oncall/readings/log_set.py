@@ -10,6 +10,7 @@ from oncall.formats.event import Event
 from oncall.formats.kernel_time import NodeClock
 from oncall.formats.torchrun import read_torchrun
 from oncall.readings.clock import age_s, node_clock
+from oncall.run.numbers import whole
 
 _ATTEMPT = re.compile(r"attempt_(\d+)$")
 
@@ -81,18 +82,17 @@ def log_set(evidence: Evidence) -> LogSet:
 
 
 def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> Iterator[LogFile]:
-    earlier = {part.attributes["path"]: part.data for part in parts if part.name == "earlier"}
-    again = {part.attributes["path"]: part.data for part in parts if part.name == "again"}
+    earlier = {part.attributes.get("path", ""): part.data for part in parts if part.name == "earlier"}
+    again = {part.attributes.get("path", ""): part.data for part in parts if part.name == "again"}
     for part in parts:
         if part.name == "file":
-            path = part.attributes["path"]
+            path = part.attributes.get("path", "")
             yield _file(host, part, earlier.get(path, b""), again.get(path), clock)
 
 
 def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: NodeClock | None) -> LogFile:
-    path = part.attributes["path"]
-    told = part.attributes.get("rank", "")
-    rank = int(told) if told.isdigit() else None
+    path = part.attributes.get("path", "")
+    rank = part.number("rank")
     data = earlier + part.data
     events = read_torchrun(data, path, rank=rank).events
     steps = [event for event in events if event.kind == "step"]
@@ -100,14 +100,15 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
     lines = tuple(data.decode("utf-8", "replace").split("\n"))
     last_words = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
     folder = PurePosixPath(path).parent
-    attempt = _ATTEMPT.search(str(folder.parent)) if folder.name.isdigit() else None
+    local_rank = whole(folder.name)
+    attempt = _ATTEMPT.search(str(folder.parent)) if local_rank is not None else None
     return LogFile(
         host=host,
         path=path,
         rank=rank,
         attempt=int(attempt[1]) if attempt else None,
-        local_rank=int(folder.name) if attempt else None,
-        age_s=age_s(clock, part.attributes.get("mtime")),
+        local_rank=local_rank if attempt else None,
+        age_s=age_s(clock, part.number("mtime")),
         events=events,
         last_step=steps[-1] if steps else None,
         later_step=later[-1] if later else None,
@@ -121,6 +122,6 @@ def _attempt_ages(host: str, text: str, clock: NodeClock) -> Iterator[tuple[tupl
     for line in text.splitlines():
         mtime, _, path = line.partition(" ")
         number = _ATTEMPT.search(path)
-        age = age_s(clock, mtime)
+        age = age_s(clock, whole(mtime))
         if number and age is not None:
             yield (host, int(number[1])), age

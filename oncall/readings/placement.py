@@ -9,6 +9,7 @@ from oncall.bundle.evidence import Evidence
 from oncall.formats.kernel_address import gpu_address
 from oncall.readings.case import Case
 from oncall.readings.process_table import ProcessTable, TrainingProcess, process_table
+from oncall.run.numbers import whole
 from oncall.run.ranks import Place, RankMap, rank_map
 
 
@@ -38,10 +39,11 @@ def _place(process: TrainingProcess, gpus: Mapping[int, tuple[str, str]]) -> Pla
     local_rank = process.number("LOCAL_RANK")
     if local_rank is None:
         local_rank = process.number("SLURM_LOCALID")
-    visible = [word for word in process.variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.isdigit()]
+    words = process.variables.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    visible = [index for word in words if (index := whole(word)) is not None]
     index = local_rank
     if visible and local_rank is not None:
-        index = int(visible[local_rank]) if local_rank < len(visible) else int(visible[0])
+        index = visible[local_rank] if local_rank < len(visible) else visible[0]
     known = gpus.get(index) if index is not None else None
     return Place(
         rank=process.rank,
@@ -96,8 +98,9 @@ def _nvidia_smi(text: str) -> dict[int, tuple[str, str]]:
     found = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == 3 and cells[0].isdigit() and (address := gpu_address(cells[2])):
-            found[int(cells[0])] = (cells[1], address)
+        index = whole(cells[0])
+        if len(cells) == 3 and index is not None and (address := gpu_address(cells[2])):
+            found[index] = (cells[1], address)
     return found
 
 

@@ -1,9 +1,12 @@
 """The training processes of all nodes, as the `processes` probe saw them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from oncall.bundle.evidence import Evidence, Part
+from oncall.formats.kernel_time import NodeClock
+from oncall.readings.clock import node_clock
+from oncall.run.numbers import whole
 
 _CLOCK_TICKS_PER_S = 100
 """USER_HZ, the unit of the times in /proc/PID/stat; 100 on every Linux that runs GPUs (proc(5))."""
@@ -18,7 +21,7 @@ class TrainingProcess:
     """
 
     host: str
-    pid: int
+    pid: int | None
     rank: int
     state: str | None
     state_again: str | None
@@ -30,8 +33,7 @@ class TrainingProcess:
 
     def number(self, name: str) -> int | None:
         """A variable of its environment as a whole number, or None."""
-        value = self.variables.get(name, "")
-        return int(value) if value.isdigit() else None
+        return whole(self.variables.get(name))
 
     @property
     def stopped(self) -> bool:
@@ -70,31 +72,31 @@ def process_table(evidence: Evidence) -> ProcessTable:
     agents: dict[str, int] = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
-        processes += _processes(host, parts)
+        processes += _processes(host, parts, node_clock(evidence, host))
         for part in parts:
             if part.name == "agents":
                 agents[host] = len(part.text.splitlines())
     return ProcessTable(tuple(processes), agents)
 
 
-def _processes(host: str, parts: Iterable[Part]) -> Iterator[TrainingProcess]:
-    parts = tuple(parts)
-    uptime = _uptime_s(parts)
+def _processes(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> Iterator[TrainingProcess]:
+    uptime = clock.uptime_s if clock else None
     again = {part.attributes.get("pid"): _stat(part.text)[0] for part in parts if part.name == "again"}
     for part in parts:
-        if part.name != "process" or not part.attributes.get("rank", "").isdigit():
+        rank = part.number("rank")
+        if part.name != "process" or rank is None:
             continue
         pid = part.attributes.get("pid", "")
         state, start_ticks = _stat(part.text)
         started_s = None if start_ticks is None else start_ticks / _CLOCK_TICKS_PER_S
         yield TrainingProcess(
             host=host,
-            pid=int(pid) if pid.isdigit() else 0,
-            rank=int(part.attributes["rank"]),
+            pid=part.number("pid"),
+            rank=rank,
             state=state,
             state_again=again.get(pid),
             age_s=uptime - started_s if uptime is not None and started_s is not None else None,
-            rss_kb=_whole(_value(part.text, "rss").split(" ")[0]),
+            rss_kb=whole(_value(part.text, "rss").split(" ")[0]),
             waits_in=_value(part.text, "wchan").strip("0") or None,
             command=_value(part.text, "command").strip(),
             variables=dict(_variables(part.text)),
@@ -116,20 +118,9 @@ def _variables(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _stat(text: str) -> tuple[str | None, int | None]:
-    """State letter and start time in clock ticks since boot; the name between them may hold anything (proc(5))."""
-    fields = _value(text, "stat").rpartition(")")[2].split()
+    """State letter and start time in clock ticks since boot; the name before them may hold anything (proc(5))."""
+    told = "\n".join(line[5:] for line in text.split("\n") if line.startswith("stat "))
+    fields = told.rpartition(")")[2].split()
     if len(fields) < 20:
         return None, None
-    return fields[0], _whole(fields[19])
-
-
-def _uptime_s(parts: Iterable[Part]) -> float | None:
-    for part in parts:
-        if part.name == "clock":
-            words = part.text.split()
-            return float(words[2]) if len(words) > 2 else None
-    return None
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    return fields[0], whole(fields[19])

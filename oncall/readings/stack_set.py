@@ -80,12 +80,11 @@ def stack_set(evidence: Evidence) -> StackSet:
     resumed = []
     for host in evidence.asked:
         for part in evidence.parts(host):
-            told = part.attributes.get("rank", "")
             if part.name == "no-py-spy":
                 without.append(host)
-            if part.name not in {"stack", "stack-error"} or not told.isdigit():
+            rank, pid = part.number("rank"), part.number("pid")
+            if part.name not in {"stack", "stack-error"} or rank is None or pid is None:
                 continue
-            rank = int(told)
             if part.name == "stack-error":
                 if rank not in stacks:
                     failures[rank] = part.text.strip().splitlines()[0] if part.text.strip() else "py-spy gave nothing"
@@ -93,7 +92,7 @@ def stack_set(evidence: Evidence) -> StackSet:
             if part.attributes.get("resumed"):
                 resumed.append(rank)
             for dump in parse_pyspy(part.data).dumps[:1]:
-                stacks[rank] = RankStack(rank, host, int(part.attributes["pid"]), dump, standing(dump))
+                stacks[rank] = RankStack(rank, host, pid, dump, standing(dump))
     return StackSet(stacks, failures, tuple(without), tuple(resumed))
 
 
