@@ -3,7 +3,8 @@
 import shutil
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import ClassVar
 
 from textual.screen import Screen
 
@@ -35,6 +36,8 @@ class BundleConsole(Console):
 
 class DemoConsole(Console):
     """The console on a choice of recorded incidents. What is opened is a copy, so that nothing recorded changes."""
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [*Console.CSS_PATH, "screens/picker.tcss"]
 
     def __init__(self, incidents: Mapping[str, tuple[str, Bundle]], folder: Path, looks: Looks | None = None) -> None:
         super().__init__(looks)
@@ -83,8 +86,7 @@ def run_console(
     """
     first = first_snapshot(bundle, live=live, read_only=read_only, guide=guide)
     console = BundleConsole(bundle, first, Looks(ascii_signs=ascii_signs), deadline_s=deadline_s)
-    console.run()
-    return console.return_code or 0
+    return _run(console)
 
 
 def run_picker(incidents: Mapping[str, tuple[str, Bundle]], *, ascii_signs: bool = False) -> int:
@@ -94,5 +96,9 @@ def run_picker(incidents: Mapping[str, tuple[str, Bundle]], *, ascii_signs: bool
     """
     with tempfile.TemporaryDirectory(prefix="oncall-demo-") as folder:
         console = DemoConsole(incidents, Path(folder), Looks(ascii_signs=ascii_signs))
-        console.run()
-    return console.return_code or 0
+        return _run(console)
+
+
+def _run(console: Console) -> int:
+    left_with = console.run()
+    return left_with if left_with is not None else console.return_code or 0

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import msgspec
+
 from oncall.bundle.store import Bundle
 from oncall.console.acting import run_command
 from oncall.console.bundles import earlier_bundle
@@ -32,9 +34,11 @@ from oncall.playbook.engine import Overruling, Walker
 from oncall.playbook.events import Acted, Noted, WalkEvent, WalkStarted
 from oncall.playbook.journal import read_journal, standing_of
 from oncall.playbook.loader import load, shipped
+from oncall.playbook.model import Playbook
 from oncall.playbook.sources import LiveSource, RecordedSource
 from oncall.probes.catalogue import PROBES
 from oncall.readings.registry import READINGS
+from oncall.report.account import by_hand
 from oncall.report.build import build_draft, build_report
 from oncall.report.triage import case_of, live_source, replay
 from oncall.run.nodes import expand_hosts
@@ -107,8 +111,18 @@ class Conductor:
         loaded = load(playbook)
         self._case.findings = ()
         self._walker = Walker(loaded, self._source, self._case, self._hear)
-        self._publish(replace(self._snapshot, playbook=loaded, report=None, proposal=None, here=loaded.start))
+        self._publish(
+            replace(self._snapshot, playbook=self._filled(loaded), report=None, proposal=None, here=loaded.start)
+        )
         self._draft()
+
+    def _filled(self, playbook: Playbook) -> Playbook:
+        """The playbook with the run's name and paths in the commands of its steps."""
+        steps = {
+            name: msgspec.structs.replace(step, by_hand=by_hand(self._case, step.by_hand))
+            for name, step in playbook.steps.items()
+        }
+        return msgspec.structs.replace(playbook, steps=steps)
 
     async def _take_again(self, steps: int) -> None:
         """Take the steps that the journal holds once more, without telling it again."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from oncall.flight_recorder.report import neutral
+from oncall.neutral import neutral
 
 _LONGEST = 2000
 """Characters of one text that are looked at; no screen shows more of it."""

@@ -2,21 +2,24 @@
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from oncall.flight_recorder.report import neutral
+from oncall.neutral import neutral
 from oncall.report.durations import dollars, duration
-from oncall.report.model import Report
+
+if TYPE_CHECKING:
+    from oncall.report.model import Report
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~@])")
 _MOST_SUSPECTS = 4
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: "Report") -> str:
     """Answer, suspects, actions and what was not seen; text from nodes cannot start markup or name anybody."""
     return "\n".join(_lines(report)) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: "Report") -> Iterator[str]:
     yield f"**{_plain(report.run)}: {_plain(report.headline)}**"
     yield ""
     yield f"- {_status(report)}"
@@ -37,7 +40,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"Evidence: {_code(report.bundle)}, read again with {_code('oncall replay ' + report.bundle)}"
 
 
-def _status(report: Report) -> str:
+def _status(report: "Report") -> str:
     parts: list[str] = [report.state]
     if report.last_step is not None:
         age = report.last_step.age_s
@@ -48,7 +51,7 @@ def _status(report: Report) -> str:
     return ", ".join(parts)
 
 
-def _unseen(report: Report) -> Iterator[str]:
+def _unseen(report: "Report") -> Iterator[str]:
     if report.unseen_ranks:
         yield f"- not seen: ranks {report.unseen_ranks}"
     missing = {host: reason for each in report.coverage.values() for host, reason in each.missing.items()}
@@ -58,7 +61,7 @@ def _unseen(report: Report) -> Iterator[str]:
         yield f"- and {len(missing) - _MOST_SUSPECTS} more nodes lack an answer"
 
 
-def _actions(report: Report) -> Iterator[str]:
+def _actions(report: "Report") -> Iterator[str]:
     number, said = 0, None
     for action in report.actions:
         if action.say != said:

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from oncall.flight_recorder.report import neutral
 from oncall.formats.event import Json
+from oncall.neutral import neutral
 
 MAX_EVENTS = 500
 """Events shown of one answer; all of them are in --json."""

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from datetime import timedelta
 
-from oncall.flight_recorder.report import neutral
+from oncall.neutral import neutral
 from oncall.report.durations import dollars, duration
 from oncall.report.model import Report
 

@@ -4,10 +4,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from oncall.flight_recorder.report import neutral
 from oncall.formats.event import Event, Json, Parsed
 from oncall.formats.kernel_summary import should_page
 from oncall.formats.xid_catalogue import FIRST_SXID, XidMeaning, lookup, lookup_sxid, source_names, sxid_unit
+from oncall.neutral import neutral
 
 _WIDTH = 100
 

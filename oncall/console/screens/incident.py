@@ -13,13 +13,11 @@ from oncall.console.orders import Act, Confirm, Overrule, ShowRaw
 from oncall.console.screens.dialogs import Ask, Choose
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
-from oncall.console.views.headline import actions, moments, standing_against
+from oncall.console.views.headline import Runnable, actions, moments, standing_against
 from oncall.console.views.step import step_rows
 from oncall.console.views.suspects import suspect_rows
 from oncall.console.views.tree import tree_rows
 from oncall.console.widgets.listing import Listing
-from oncall.readings.suspects import Suspect
-from oncall.report.model import ReadyAction
 
 
 class IncidentScreen(TriageScreen):
@@ -74,16 +72,16 @@ class IncidentScreen(TriageScreen):
             self.app.order(Confirm())
         elif listing is not None and listing.id == "tree":
             self.query_one("#step", Listing).focus()
-        elif listing is not None and listing.row and isinstance(listing.row.about, Suspect):
-            self.app.order(ShowRaw("stack", listing.row.about.rank))
+        elif listing is not None and listing.row and isinstance(listing.row.about, int):
+            self.app.order(ShowRaw("stack", listing.row.about))
         else:
             self.app.tell("nothing to open here; y copies what is under the cursor")
 
     def action_act(self) -> None:
         """Show exactly what would run, and run it once what it is about was typed."""
         row = self.query_one("#do", Listing).row
-        action = row.about if row and isinstance(row.about, ReadyAction) else None
-        if action is None or action.command is None or action.target is None:
+        action = row.about if row and isinstance(row.about, Runnable) else None
+        if action is None:
             self.app.tell("this action has no command: the run file has no template for it under [actions]")
             return
         command, target = action.command, action.target

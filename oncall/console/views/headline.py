@@ -1,8 +1,13 @@
 """What it is and what to do: the two questions of somebody who was just woken."""
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, plain_row, say
 from oncall.console.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from oncall.report.model import ReadyAction
 
 _LABEL = 10
 _LABELS = {
@@ -12,6 +17,13 @@ _LABELS = {
     "not-enough": ("UNSEEN", Tone.WARN),
 }
 _GRADES = {"sure": Tone.STRONG, "likely": Tone.WARN, "undecided": Tone.WARN}
+
+
+class Runnable(NamedTuple):
+    """A command that the operator may run, and what it is about: what has to be typed to run it."""
+
+    command: str
+    target: str
 
 
 def headline(snapshot: Snapshot) -> Row:
@@ -63,10 +75,17 @@ def actions(snapshot: Snapshot) -> list[Row]:
         head = () if again else (Span(f"{number} ", Tone.STRONG), say(action.say))
         command = (say(f"  $ {action.command}", Tone.DIM),) if action.command else ()
         label = " DO" if index == 0 else ""
-        rows.append(_action_row(f"do {index}", label, (*head, *command), copies=action.command, about=action))
+        rows.append(_action_row(f"do {index}", label, (*head, *command), copies=action.command, about=runnable(action)))
     if not rows:
         rows.append(_action_row("do", " DO", (Span("nothing", Tone.GOOD),)))
     return rows
+
+
+def runnable(action: "ReadyAction") -> Runnable | None:
+    """What `x` runs of an action."""
+    if action.command is None or action.target is None:
+        return None
+    return Runnable(action.command, action.target)
 
 
 def _action_row(

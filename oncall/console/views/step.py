@@ -1,11 +1,14 @@
 """One step of the playbook: its question, the verdict and why, the evidence, and how to ask the same by hand."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from oncall.console.lines import Row, Span, Tone, plain_row, say
 from oncall.console.snapshot import Snapshot
-from oncall.playbook.model import Conclusion, Playbook
-from oncall.readings.finding import Citation, Finding
+
+if TYPE_CHECKING:
+    from oncall.playbook.model import Conclusion, Playbook
+    from oncall.readings.finding import Citation, Finding
 
 _MOST_FINDINGS = 12
 _MOST_CITATIONS = 4
@@ -21,7 +24,7 @@ def step_rows(snapshot: Snapshot, name: str | None) -> list[Row]:
     return list(_step(snapshot, playbook, name))
 
 
-def _step(snapshot: Snapshot, playbook: Playbook, name: str) -> Iterator[Row]:
+def _step(snapshot: Snapshot, playbook: "Playbook", name: str) -> Iterator[Row]:
     known = snapshot.known
     walked = next((each for each in known.steps if each.step == name), None) if known else None
     step = playbook.steps.get(name)
@@ -72,7 +75,7 @@ def _evidence(snapshot: Snapshot, names: tuple[str, ...], said: str) -> Iterator
         yield plain_row("more", f"and {len(names) - _MOST_FINDINGS} more findings; all are in --json", Tone.DIM)
 
 
-def _finding(name: str, finding: Finding, *, said: str) -> Iterator[Row]:
+def _finding(name: str, finding: "Finding", *, said: str) -> Iterator[Row]:
     """A finding with its chain and its lines; its words are left out where they stand above already."""
     text = f"{finding.kind}, {finding.grade}" if finding.text in said else finding.text
     yield Row(f"finding {name}", (Span(f"{name:<4}", Tone.DIM), say(text)), hang=4, copies=finding.text)
@@ -86,7 +89,7 @@ def _finding(name: str, finding: Finding, *, said: str) -> Iterator[Row]:
         yield plain_row(f"cites {name}", f"    and {len(finding.cites) - _MOST_CITATIONS} more", Tone.DIM)
 
 
-def _where(cite: Citation) -> str:
+def _where(cite: "Citation") -> str:
     line = f":{cite.line}" if cite.line is not None else ""
     place = " ".join(part for part in (cite.probe, cite.host, f"{cite.file}{line}" if cite.file else None) if part)
     return f"{place}: {cite.text}" if cite.text else place
@@ -100,7 +103,7 @@ def _part(label: str, text: str, tone: Tone = Tone.PLAIN) -> Row:
     return Row(f"part {label}", (say(f"{label:<8}", Tone.DIM), say(f" {text}", tone)), hang=9)
 
 
-def _conclusion(snapshot: Snapshot, conclusion: Conclusion) -> Iterator[Row]:
+def _conclusion(snapshot: Snapshot, conclusion: "Conclusion") -> Iterator[Row]:
     report = snapshot.report
     if report is None:
         yield plain_row("title", conclusion.title, Tone.DIM)

@@ -1,13 +1,16 @@
 """The suspects as people: the origin first with one line a source, the victims folded, the unseen with the reason."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, heading, plain_row, say
 from oncall.console.snapshot import Snapshot
-from oncall.readings.suspects import Suspect
-from oncall.report.model import Account
 from oncall.run.nodes import expand_ranks, fold_hosts
+
+if TYPE_CHECKING:
+    from oncall.readings.suspects import Suspect
+    from oncall.report.model import Account
 
 _LABELS = {"flight_recorder": "dumps", "process": "process", "stack": "stack", "kernel": "kernel"}
 _MOST = 16
@@ -36,7 +39,7 @@ def _nobody(snapshot: Snapshot) -> str:
     return "nobody is named" if str(snapshot.report.verdict.ending) != "nothing-wrong" else "nobody"
 
 
-def _suspect(suspect: Suspect, glyphs: Glyphs) -> Iterator[Row]:
+def _suspect(suspect: "Suspect", glyphs: Glyphs) -> Iterator[Row]:
     gpu = f" gpu{suspect.gpu_index}" if suspect.gpu_index is not None else ""
     where = f"{suspect.host or 'host not known'}{gpu}"
     place = " ".join(f"{name}={index}" for name, index in suspect.coordinate.items())
@@ -47,16 +50,16 @@ def _suspect(suspect: Suspect, glyphs: Glyphs) -> Iterator[Row]:
         say(f"  {place}" if place else "", Tone.DIM),
     )
     copies = suspect.host or str(suspect.rank)
-    yield Row(f"rank {suspect.rank}", spans, copies=copies, about=suspect)
+    yield Row(f"rank {suspect.rank}", spans, copies=copies, about=suspect.rank)
     for source, words in suspect.says.items():
         label = _LABELS.get(source, source)
         key = f"rank {suspect.rank} {source}"
         unseen = words.startswith("not seen")
         tone = Tone.WARN if unseen else Tone.PLAIN
-        yield Row(key, (Span(f"  {label:<8}", Tone.DIM), say(words, tone)), hang=10, copies=words, about=suspect)
+        yield Row(key, (Span(f"  {label:<8}", Tone.DIM), say(words, tone)), hang=10, copies=words, about=suspect.rank)
 
 
-def _victims(known: Account, glyphs: Glyphs) -> Iterator[Row]:
+def _victims(known: "Account", glyphs: Glyphs) -> Iterator[Row]:
     if known.waiting_ranks:
         count = len(expand_ranks(known.waiting_ranks))
         noun = "victim" if count == 1 else "victims"
@@ -64,7 +67,7 @@ def _victims(known: Account, glyphs: Glyphs) -> Iterator[Row]:
         yield plain_row("victims who", f"  ranks {known.waiting_ranks}", Tone.DIM, hang=4)
 
 
-def _unseen(known: Account, glyphs: Glyphs) -> Iterator[Row]:
+def _unseen(known: "Account", glyphs: Glyphs) -> Iterator[Row]:
     """Nodes that lack an answer, equal reasons together; their ranks cannot be cleared."""
     if known.unseen_ranks:
         yield Row(

@@ -1,9 +1,13 @@
 """The playbook as it was walked: each step with its verdict, where the walk is, and what it did not need."""
 
+from typing import TYPE_CHECKING
+
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, fit, heading, say
 from oncall.console.snapshot import Snapshot
-from oncall.report.model import StepReport
+
+if TYPE_CHECKING:
+    from oncall.report.model import StepReport
 
 _NAME = 18
 _FAULTY = frozenset({"fault", "gone", "stopped", "blocked", "job-gone", "absent", "mismatch", "order", "gpu"})
@@ -31,7 +35,7 @@ def tree_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
     return rows
 
 
-def _walked(step: StepReport, against: set[str], glyphs: Glyphs) -> Row:
+def _walked(step: "StepReport", against: set[str], glyphs: Glyphs) -> Row:
     if step.overruled_because is not None:
         return _row(step.step, glyphs.overruled, f"{step.verdict} (yours)", Tone.HERE)
     if against & set(step.findings):
