@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from math import prod
 from typing import Any, TypeGuard
 
 from oncall.flight_recorder.model import Counters, Frame, Group, Op, RankDump, Signature, Stack
 
 MAX_FRAMES = 128
 MAX_TEXT = 512
+MAX_SHAPES = 4096
+MAX_DIMENSIONS = 16
+MAX_EXTENT = 1 << 62
 MAX_WORLD = 1 << 20
 
 _P2P_NAME = re.compile(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})")
@@ -35,16 +37,17 @@ class Digester:
     def __init__(self) -> None:
         self._stacks: dict[Stack, Stack] = {}
         self._signatures: dict[Signature, Signature] = {}
+        self._names: dict[str, str] = {}
         self._members: dict[str, tuple[int, ...]] = {}
 
     def digest(self, reduced: Mapping[str, Any], rank: int, source: str, host: str | None) -> RankDump:
         """Check and convert one dump; entries that make no sense are left out, never fatal."""
-        entries = [e for e in _list(reduced.get("entries")) if _is_entry(e)]
-        frames: dict[tuple[int, ...], Stack] = {}
         device = reduced.get("device") is True
+        frames: dict[tuple[int, ...], Stack] = {}
+        entries = [e for e in _list(reduced.get("entries")) if _is_entry(e)]
         ops = tuple(self._op(e, device, frames) for e in entries)
         config = self._config(reduced.get("pg_config"))
-        names = {str(e.get("pg_id")): str(e["process_group"][0]) for e in entries if "pg_id" in e}
+        names = {str(e.get("pg_id")): e["process_group"][0] for e in entries if "pg_id" in e}
         status = _mapping(reduced.get("pg_status"))
         by_id = _names_by_id(names, config, status)
         total = _int(reduced.get("total"))
@@ -57,7 +60,7 @@ class Digester:
             ops=ops,
             config=config,
             descs={
-                str(e["process_group"][0]): _text(e["process_group"][1]) or ""
+                e["process_group"][0]: _text(e["process_group"][1]) or ""
                 for e in entries
                 if len(e["process_group"]) > 1
             },
@@ -71,31 +74,42 @@ class Digester:
         )
 
     def _op(self, e: Mapping[str, Any], device: bool, frames: dict[tuple[int, ...], Stack]) -> Op:
-        name = _text(e.get("profiling_name")) or ""
-        match = _P2P_NAME.search(name) if e.get("is_p2p") is True else None
+        get = e.get
+        name = get("profiling_name")
+        if not isinstance(name, str):
+            name = ""
+        op = self._names.get(name)
+        if op is None:
+            op = self._names[name] = _canonical(name[:MAX_TEXT])
         peers = None
-        if match:
-            here, there = int(match[2]), int(match[4])
-            peers = (here, there) if match[3] == "->" else (there, here)
-        op = match[1] if match else _canonical(name)
-        dtypes = tuple(str(d)[:32] for d in (*_list(e.get("input_dtypes"))[:1], *_list(e.get("output_dtypes"))[:1]))
-        signature = Signature(op, dtypes, _elements(e.get("input_sizes")), _elements(e.get("output_sizes")))
+        if get("is_p2p") is True:
+            match = _P2P_NAME.search(name)
+            if match:
+                here, there = int(match[2]), int(match[4])
+                op, peers = match[1], (here, there) if match[3] == "->" else (there, here)
+        signature = Signature(
+            op,
+            _first_type(get("input_dtypes")) + _first_type(get("output_dtypes")),
+            _elements(get("input_sizes")),
+            _elements(get("output_sizes")),
+        )
+        p2p_seq, created = get("p2p_seq_id"), get("time_created_ns")
         return Op(
-            record=e["record_id"],
-            group=str(e["process_group"][0])[:MAX_TEXT],
-            seq=e["collective_seq_id"],
-            p2p_seq=_int(e.get("p2p_seq_id")) or 0,
-            signature=self._signatures.setdefault(signature, signature),
-            done=e.get("state") == "completed" or (not device and e.get("retired") is True),
-            created_ns=_int(e.get("time_created_ns")) or None,
-            duration_ms=_number(e.get("duration_ms")),
-            completed_ns=_int(e.get("time_discovered_completed_ns")) or None,
-            stack=self._stack(e.get("frames"), frames),
-            peers=peers,
+            e["record_id"],
+            e["process_group"][0],
+            e["collective_seq_id"],
+            p2p_seq if type(p2p_seq) is int else 0,
+            self._signatures.setdefault(signature, signature),
+            get("state") == "completed" or (not device and get("retired") is True),
+            created if type(created) is int and created > 0 else None,
+            self._stack(get("frames"), frames),
+            peers,
         )
 
     def _stack(self, raw: object, seen: dict[tuple[int, ...], Stack]) -> Stack:
-        rows = _list(raw)[:MAX_FRAMES]
+        if not isinstance(raw, (list, tuple)):
+            return ()
+        rows = raw[:MAX_FRAMES]
         key = tuple(map(id, rows))
         stack = seen.get(key)
         if stack is None:
@@ -159,21 +173,36 @@ def _canonical(name: str) -> str:
     return _OP_ALIASES.get(op, op)
 
 
+def _first_type(names: object) -> tuple[str, ...]:
+    if isinstance(names, (list, tuple)) and names and isinstance(names[0], str):
+        return (names[0][:32],)
+    return ()
+
+
 def _elements(sizes: object) -> int | None:
     """Element count over a list of shapes; None when the recorder gives no shapes at all."""
-    shapes = _list(sizes)[:4096]
-    if not shapes:
+    if not isinstance(sizes, (list, tuple)) or not sizes:
         return None
-    return sum(prod(n for n in shape[:16] if _is_int(n)) for shape in shapes if isinstance(shape, (list, tuple)))
+    total = 0
+    for shape in sizes[:MAX_SHAPES]:
+        elements = 1
+        for extent in shape[:MAX_DIMENSIONS] if isinstance(shape, (list, tuple)) else (0,):
+            elements *= extent if type(extent) is int and 0 <= extent < MAX_EXTENT else 0
+        total += elements
+    return total
 
 
 def _is_entry(e: object) -> bool:
+    if not isinstance(e, dict):
+        return False
+    group = e.get("process_group")
     return (
-        isinstance(e, dict)
-        and _is_int(e.get("record_id"))
-        and _is_int(e.get("collective_seq_id"))
-        and isinstance(e.get("process_group"), (list, tuple))
-        and len(e["process_group"]) > 0
+        type(e.get("record_id")) is int
+        and type(e.get("collective_seq_id")) is int
+        and isinstance(group, (list, tuple))
+        and len(group) > 0
+        and isinstance(group[0], str)
+        and len(group[0]) <= MAX_TEXT
     )
 
 

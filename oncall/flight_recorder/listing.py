@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.model import DumpSet, Op, RankDump
-from oncall.flight_recorder.report import neutral, place
+from oncall.flight_recorder.report import place
+from oncall.neutral import neutral
 
 
 def list_entries(dumps: DumpSet, ranks: Collection[int] | None, groups: Collection[str] | None) -> Iterator[str]:

@@ -81,8 +81,6 @@ class Op(NamedTuple):
     signature: Signature
     done: bool
     created_ns: int | None
-    duration_ms: float | None
-    completed_ns: int | None
     stack: Stack
     peers: tuple[int, int] | None
     """Group-local (source, destination) of a send or receive."""

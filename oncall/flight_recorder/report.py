@@ -1,19 +1,12 @@
 """The analysis as text for a terminal."""
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from oncall.flight_recorder.model import Analysis, DumpSet, Frame, Hop, Origin, Undecided
 from oncall.flight_recorder.ranks import fold
 from oncall.flight_recorder.table import as_lines, incident_table
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-
-
-def neutral(text: str) -> str:
-    """Text from a dump made safe for a terminal: control and direction characters become `\\x..` escapes."""
-    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
+from oncall.neutral import neutral
 
 
 def as_text(analysis: Analysis, dumps: DumpSet | None = None) -> str:

@@ -99,12 +99,13 @@ def _always_last(times: Times, groups: Groups, dumps: DumpSet, basis: str) -> tu
             else:
                 waits[rank].append((wait, len(units)))
     left = {r: rows for r, rows in waits.items() if r not in cleared and sum(n for _, n in rows) >= _FEWEST_UNITS}
-    # Delay is passed on to later pipeline stages, but only the slow rank is late in all of its own groups.
+    # Delay is passed on to other pipeline stages, but only the slow rank is clearly late in all of its own groups.
     most = max((len(rows) for rows in left.values()), default=0)
+    weakest = {rank: min(ms * count for ms, count in rows) for rank, rows in left.items() if len(rows) == most}
     found = [
-        SlowRank(rank, fmean(ms for ms, _ in rows), sum(count for _, count in rows), basis)
-        for rank, rows in left.items()
-        if len(rows) == most
+        SlowRank(rank, fmean(ms for ms, _ in left[rank]), sum(count for _, count in left[rank]), basis)
+        for rank, wait in weakest.items()
+        if wait >= max(weakest.values()) / 2
     ]
     return tuple(sorted(found, key=lambda slow: -slow.waited_ms)) if len(found) <= _MOST_SLOW else ()
 
