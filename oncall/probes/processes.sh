@@ -1,8 +1,10 @@
 # The training processes of this node: alive or not, what they wait for, and the variables that tell their rank.
-part access "user=$(id -un)" "sudo=${SUDO:+yes}"
+# Python processes of others, whose environment this login may not read: they may be ranks.
+part access "user=$(id -un)" "sudo=${SUDO:+yes}" "others_hidden=$([ -d /proc/1 ] || echo yes)"
 for directory in /proc/[0-9]*; do
-    [ -r "$directory/environ" ] || [ -n "$SUDO" ] || cat "$directory/comm" 2>/dev/null
-done | sort | uniq -c
+    [ -n "$SUDO" ] || [ -r "$directory/environ" ] && continue
+    tr '\0' ' ' <"$directory/cmdline" 2>/dev/null | grep -qE -e "${MATCH:-python|torchrun}" && cat "$directory/comm"
+done 2>/dev/null
 
 training=$(training_processes)
 describe() {

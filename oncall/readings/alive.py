@@ -49,14 +49,14 @@ def alive(case: Case) -> Judgement:
     ):
         if findings:
             return Judgement(verdict=verdict, reason="; ".join(each.text for each in findings), findings=findings)
-    return _nothing_wrong_seen(case, len(seen), missing)
+    return _nothing_wrong_seen(case, len(seen), missing, table.blind)
 
 
-def _nothing_wrong_seen(case: Case, running: int, missing: _Missing) -> Judgement:
+def _nothing_wrong_seen(case: Case, running: int, missing: _Missing, blind: Mapping[str, str]) -> Judgement:
     if case.ranks.world_size is None:
         return unknown(f"{running} processes run, but nothing tells how many there must be")
     if missing.unseen:
-        told = case.coverage("processes").describe()
+        told = "; ".join([case.coverage("processes").describe(), *(f"{host}: {why}" for host, why in blind.items())])
         return unknown(f"{running} ranks run; not seen: {fold_ranks(missing.unseen)} ({told})")
     if missing.ended:
         return unknown(f"ranks {fold_ranks(missing.ended)} have ended, as their logs say because others were missing")
@@ -67,6 +67,9 @@ def _nobody(case: Case, table: ProcessTable) -> Judgement:
     coverage = case.coverage("processes")
     if not coverage.complete:
         return unknown(f"no training process where a node answered; {coverage.describe()}")
+    if table.blind:
+        host, why = next(iter(table.blind.items()))
+        return unknown(f"no training process that the login may see; {host}: {why}")
     agents = [host for host, count in table.agents.items() if count]
     if agents:
         return unknown(f"no training process, but {len(agents)} nodes run a launcher: it may be starting")
@@ -80,12 +83,19 @@ def _nobody(case: Case, table: ProcessTable) -> Judgement:
 
 def _missing(case: Case, seen: Mapping[int, TrainingProcess]) -> _Missing:
     absent = sorted(r for r in case.ranks.ranks if r not in seen or seen[r].gone)
-    unseen = set(case.unseen_ranks("processes"))
+    unseen = set(case.unseen_ranks("processes")) | _hidden(case, absent)
     here = [rank for rank in absent if rank not in unseen]
     logs = case.view("logs", log_set)
     ended = tuple(rank for rank in here if logs and _ended_by_the_rest(case, logs, rank))
     lost = tuple(rank for rank in here if rank not in ended)
     return _Missing(_first_to_go(case, logs, lost), ended, tuple(sorted(unseen - seen.keys())))
+
+
+def _hidden(case: Case, absent: Iterable[int]) -> set[int]:
+    """Absent ranks of hosts where the login may not see whose processes they are."""
+    table = case.view("processes", process_table)
+    blind = table.blind if table else {}
+    return {rank for rank in absent if any(host in blind for host in case.ranks.hosts_of([rank]))}
 
 
 def _files_of(case: Case, logs: LogSet, rank: int) -> Iterable[LogFile]:

@@ -19,8 +19,8 @@ _ATTEMPT = re.compile(r"attempt_(\d+)$")
 class LogFile:
     """The end of one log.
 
-    `rank` is known where a living process writes to the file, else None; `attempt` and `local_rank` come from the
-    folders that torchrun makes.
+    `rank` is known where a living process writes to the file, else None; `run_folder`, `attempt` and `local_rank` come
+    from the folders that torchrun makes, None for a log that lies in none of them.
     `age_s` is the time since the last write, by the node's clock. `last_step` is a step line seen at the first look,
     `later_step` the same two seconds later. Line numbers of events count from where the tail begins.
     """
@@ -28,6 +28,7 @@ class LogFile:
     host: str
     path: str
     rank: int | None
+    run_folder: str | None
     attempt: int | None
     local_rank: int | None
     age_s: float | None
@@ -45,9 +46,14 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class LogSet:
-    """All logs found. `attempt_ages_s` maps (host, attempt number) to the age of its folder in seconds."""
+    """All logs found.
+
+    `run_folders` maps a host to the folder that its launcher uses now: the one written to last, since older starts of
+    the run may lie beside it. `attempt_ages_s` maps (host, attempt number) of those to the folder's age in seconds.
+    """
 
     files: tuple[LogFile, ...]
+    run_folders: dict[str, str]
     attempt_ages_s: dict[tuple[str, int], float]
     missing_folders: dict[str, str]
 
@@ -55,30 +61,44 @@ class LogSet:
     def attempt(self) -> int | None:
         """The newest attempt of the launcher, 0 being the first start; None where no folder tells."""
         numbers = [number for _, number in self.attempt_ages_s]
-        numbers += [file.attempt for file in self.files if file.attempt is not None]
+        numbers += [file.attempt for file in self.files if file.attempt is not None and self._of_now(file)]
         return max(numbers, default=None)
+
+    def _of_now(self, file: LogFile) -> bool:
+        return file.run_folder is None or file.run_folder == self.run_folders.get(file.host)
 
     def current(self) -> tuple[LogFile, ...]:
         """The files of the newest attempt, and those that belong to no attempt."""
         newest = self.attempt
-        return tuple(file for file in self.files if file.attempt is None or file.attempt == newest)
+        return tuple(file for file in self.files if file.attempt in {None, newest} and self._of_now(file))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    folder: str
+    number: int
+    age_s: float
 
 
 def log_set(evidence: Evidence) -> LogSet:
     """Read the answers of the `logs` probe."""
     files: list[LogFile] = []
+    folders: dict[str, str] = {}
     ages: dict[tuple[str, int], float] = {}
     missing: dict[str, str] = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
         clock = node_clock(evidence, host)
-        files += _files(host, parts, clock)
+        own = tuple(_files(host, parts, clock))
+        listed = tuple(each for part in parts if part.name == "attempts" for each in _attempts(part.text, clock))
+        files += own
+        if folder := _folder_of_now(own, listed):
+            folders[host] = folder
+            ages.update({(host, each.number): each.age_s for each in listed if each.folder == folder})
         for part in parts:
-            if part.name == "attempts" and clock is not None:
-                ages.update(_attempt_ages(host, part.text, clock))
-            elif part.name == "no-folder":
+            if part.name == "no-folder":
                 missing[host] = part.attributes.get("path", "")
-    return LogSet(tuple(files), ages, missing)
+    return LogSet(tuple(files), folders, ages, missing)
 
 
 def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> Iterator[LogFile]:
@@ -106,7 +126,8 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
         host=host,
         path=path,
         rank=rank,
-        attempt=int(attempt[1]) if attempt else None,
+        run_folder=str(folder.parent.parent) if attempt else None,
+        attempt=whole(attempt[1]) if attempt else None,
         local_rank=local_rank if attempt else None,
         age_s=age_s(clock, part.number("mtime")),
         events=events,
@@ -118,10 +139,17 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
     )
 
 
-def _attempt_ages(host: str, text: str, clock: NodeClock) -> Iterator[tuple[tuple[str, int], float]]:
+def _attempts(text: str, clock: NodeClock | None) -> Iterator[_Attempt]:
     for line in text.splitlines():
         mtime, _, path = line.partition(" ")
-        number = _ATTEMPT.search(path)
-        age = age_s(clock, whole(mtime))
-        if number and age is not None:
-            yield (host, int(number[1])), age
+        found = _ATTEMPT.search(path)
+        number, age = whole(found[1]) if found else None, age_s(clock, whole(mtime))
+        if number is not None and age is not None:
+            yield _Attempt(str(PurePosixPath(path).parent), number, age)
+
+
+def _folder_of_now(files: tuple[LogFile, ...], listed: tuple[_Attempt, ...]) -> str | None:
+    """The launcher's folder that was written to last; without a file in any, the one with the youngest attempt."""
+    written = [(file.age_s, file.run_folder) for file in files if file.run_folder and file.age_s is not None]
+    made = [(each.age_s, each.folder) for each in listed]
+    return min(written or made, default=(0.0, None))[1]

@@ -53,10 +53,15 @@ class TrainingProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """All training processes seen; `agents` counts the launcher processes on each host that answered."""
+    """All training processes seen.
+
+    `agents` counts the launcher processes on each host that answered. `blind` says why ranks of a host may be there
+    unseen: the login may not read the environment of processes that could be theirs.
+    """
 
     processes: tuple[TrainingProcess, ...]
     agents: Mapping[str, int]
+    blind: Mapping[str, str]
 
     def by_rank(self) -> dict[int, TrainingProcess]:
         """The process of each rank; where several claim one rank, the youngest."""
@@ -70,13 +75,24 @@ def process_table(evidence: Evidence) -> ProcessTable:
     """Read the answers of the `processes` probe."""
     processes: list[TrainingProcess] = []
     agents: dict[str, int] = {}
+    blind: dict[str, str] = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
         processes += _processes(host, parts, node_clock(evidence, host))
         for part in parts:
             if part.name == "agents":
                 agents[host] = len(part.text.splitlines())
-    return ProcessTable(tuple(processes), agents)
+            elif part.name == "access" and (why := _blindness(part)):
+                blind[host] = why
+    return ProcessTable(tuple(processes), agents, blind)
+
+
+def _blindness(access: Part) -> str | None:
+    user = access.attributes.get("user", "the login")
+    if access.attributes.get("others_hidden"):
+        return f"{user} sees no processes but its own (hidepid)"
+    others = access.text.split()
+    return f"{user} may not read the environment of {len(others)} Python processes of others" if others else None
 
 
 def _processes(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> Iterator[TrainingProcess]:

@@ -32,6 +32,7 @@ WORDS = {
 """What a training thread is doing, in words that follow the name of a rank."""
 
 _DATA = frozenset({"dataloader_wait"})
+_DEVICE = frozenset({"device_sync_item", "device_sync_stream"})
 
 
 def standings(case: Case) -> Judgement:
@@ -45,7 +46,7 @@ def standings(case: Case) -> Judgement:
     if stacks is None or not stacks.stacks:
         return unknown(_why_none(case, stacks))
     seen = stacks.stacks
-    waiting = [rank for rank, stack in seen.items() if stack.standing.where in WAITS_FOR_PEERS]
+    waiting = _waiting(stacks)
     starting = [rank for rank, stack in seen.items() if stack.standing.where in WAITS_AT_START]
     elsewhere = [rank for rank in seen if rank not in waiting and rank not in starting]
     unseen = sorted(case.ranks.ranks - seen.keys())
@@ -56,6 +57,17 @@ def standings(case: Case) -> Judgement:
     if elsewhere:
         return Judgement(verdict="spread", reason=_spread(stacks))
     return _everyone_waits(case, stacks, waiting, starting, unseen)
+
+
+def _waiting(stacks: StackSet) -> list[int]:
+    """The ranks that wait for their peers.
+
+    On GPUs the host runs ahead: a rank whose GPU waits in a collective stands in `.item()` or synchronize() as often
+    as in the call itself. Where most stand there they wait too; where few do, they are the ones to look at.
+    """
+    peers = [rank for rank, stack in stacks.stacks.items() if stack.standing.where in WAITS_FOR_PEERS]
+    device = [rank for rank, stack in stacks.stacks.items() if stack.standing.where in _DEVICE]
+    return sorted(peers + device) if len(device) > len(peers) else peers
 
 
 def _why_none(case: Case, stacks: StackSet | None) -> str:
@@ -104,7 +116,10 @@ def _few_elsewhere(
     case: Case, stacks: StackSet, elsewhere: list[int], *, waiting: list[int], starting: list[int], unseen: list[int]
 ) -> Judgement:
     at_start = len(starting) > len(waiting)
-    grade = Grade.LIKELY if unseen or any(not stacks.stacks[r].standing.certain for r in elsewhere) else Grade.SURE
+    unsure = [
+        r for r in elsewhere if not stacks.stacks[r].standing.certain or stacks.stacks[r].standing.where in _DEVICE
+    ]
+    grade = Grade.LIKELY if unseen or unsure else Grade.SURE
     findings = []
     for rank in sorted(elsewhere):
         where = stacks.stacks[rank].standing.where

@@ -56,7 +56,7 @@ LOADS = (
     ("main", "train.py", 90),
 )
 LOCKS = (("wait", "threading.py", 327), ("get_shard", "train.py", 55))
-JOINS = (("rendezvous_handler", "torch/distributed/rendezvous.py", 100), ("main", "train.py", 9))
+SYNCHRONISES = (("synchronize", "torch/cuda/__init__.py", 900), ("log_loss", "train.py", 70))
 INITIALISES = (
     ("_new_process_group_helper", "torch/distributed/distributed_c10d.py", 2169),
     ("init_process_group", "torch/distributed/distributed_c10d.py", 1800),
@@ -149,6 +149,20 @@ class TestAlive:
         assert "4-7" in judged.reason
         assert "no SSH greeting" in judged.reason
 
+    def test_ranks_of_another_user_are_not_lost(self, scene: Scene) -> None:
+        hidden: list[Part] = [("access", {"user": "me"}, "python\npython\n")]
+        scene.say("processes", {"node001": processes(range(4)), "node002": [*hidden, *process(4)]})
+        judged = alive(scene.case)
+        assert judged.verdict == "unknown"
+        assert "me may not read the environment of 2 Python processes" in judged.reason
+
+    def test_nobody_to_be_seen_is_no_job_that_is_gone(self, scene: Scene) -> None:
+        hidden: list[Part] = [("access", {"user": "me", "others_hidden": "yes"}, "")]
+        scene.say("processes", {"node001": hidden, "node002": []})
+        judged = alive(scene.case)
+        assert judged.verdict == "unknown"
+        assert "hidepid" in judged.reason
+
     def test_nobody_anywhere_is_a_job_that_is_gone(self, scene: Scene) -> None:
         scene.say("processes", {"node001": [], "node002": []})
         assert alive(scene.case).verdict == "job-gone"
@@ -189,6 +203,13 @@ class TestWatchdog:
         assert judged.verdict == "timed-out"
         assert judged.findings[0].ranks == (3,)
         assert judged.findings[0].sequence == 26
+
+    def test_a_time_out_of_an_older_run_in_the_same_folder_is_past(self, scene: Scene) -> None:
+        """An earlier start left attempt_3 behind; the run of now is at attempt_0."""
+        old = log("/l/run_old/attempt_3/3/stderr.log", TIMEOUT.format(rank=3), age_s=90_000)
+        new = log("/l/run_new/attempt_0/3/stderr.log", "starting\n", age_s=200)
+        scene.say("logs", {"node001": [old, new], "node002": []})
+        assert watchdog(scene.case).verdict == "quiet"
 
     def test_a_time_out_of_an_earlier_attempt_is_past(self, scene: Scene) -> None:
         old = log("/l/a/attempt_0/3/stderr.log", TIMEOUT.format(rank=3))
@@ -238,6 +259,26 @@ class TestStandings:
         judged = standings(scene.case)
         assert judged.verdict == "initialisation"
         assert judged.findings[0].ranks == (2,)
+
+    def test_most_wait_for_their_gpus_and_the_one_elsewhere_is_named(self, scene: Scene) -> None:
+        """In a hang of NCCL the hosts run ahead into `.item()`; the one that loads data holds them up."""
+        stacks(scene, {rank: LOADS if rank == 6 else SYNCHRONISES for rank in range(8)})
+        judged = standings(scene.case)
+        assert judged.verdict == "few-elsewhere"
+        assert judged.findings[0].ranks == (6,)
+
+    def test_few_in_item_while_most_wait_in_a_collective_are_looked_at(self, scene: Scene) -> None:
+        stacks(scene, {rank: SYNCHRONISES if rank == 6 else WAITS for rank in range(8)})
+        judged = standings(scene.case)
+        assert (judged.verdict, judged.findings[0].ranks, judged.findings[0].grade) == (
+            "few-elsewhere",
+            (6,),
+            Grade.LIKELY,
+        )
+
+    def test_everyone_in_synchronize_waits(self, scene: Scene) -> None:
+        stacks(scene, dict.fromkeys(range(8), SYNCHRONISES))
+        assert standings(scene.case).verdict == "all-wait"
 
     def test_everyone_waits_is_no_accusation(self, scene: Scene) -> None:
         stacks(scene, dict.fromkeys(range(8), WAITS))

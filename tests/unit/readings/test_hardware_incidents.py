@@ -48,9 +48,7 @@ def burst(ranks: int, width: int, culprit: int) -> Iterator[tuple[str, list[Part
     for number in range(ranks // width):
         own = range(number * width, (number + 1) * width)
         head = xid(79, 700.0, text=LOST) if culprit in own else ""
-        torn = "".join(
-            xid(45, 20.0 - r % width, pci=f"0000:{r % width:02x}:00", text="Ch 00000010") for r in own
-        )
+        torn = "".join(xid(45, 20.0 - r % width, pci=f"0000:{r % width:02x}:00", text="Ch 00000010") for r in own)
         told = [stderr(r, width, gave_up(r, 90.0 - r % 9, waited_s=605.0)) for r in own if r != culprit]
         running = [part for r in own for part in process(r, world=ranks, width=width)]
         yield f"node{number + 1:03}", running, kernel(head + torn), told
