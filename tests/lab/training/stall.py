@@ -5,14 +5,27 @@ TORCH_NCCL_DEBUG_INFO_PIPE_FILE, each a prefix to which the rank is added.
 """
 
 import os
+import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import torch._C._distributed_c10d as c10d
 from watchdog import Watchdog
 
 POLL_SECONDS = 0.1
+
+
+class NoCompiledCode:
+    """Stands in for torch._inductor.codecache.PyCodeCache, which the recorder asks about each frame it writes.
+
+    The first dump would import all of torch._inductor for it, a second of each rank's processor time (PyTorch 2.13).
+    """
+
+    @staticmethod
+    def stack_frames_for_code(path: str, line: int) -> None:
+        """No frame is of code made by torch.compile."""
 
 
 class StallWatch:
@@ -57,6 +70,11 @@ class StallWatch:
         part = self._target.with_name(self._target.name + ".part")
         part.write_bytes(trace)
         part.replace(self._target)
+
+
+inductor = types.ModuleType("torch._inductor")
+inductor.codecache = types.SimpleNamespace(PyCodeCache=NoCompiledCode)  # type: ignore[attr-defined]
+sys.modules[inductor.__name__] = inductor
 
 
 def _trace() -> bytes:
