@@ -7,7 +7,7 @@ from oncall.console.raw_text import RawText
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.report import place
 from oncall.readings.case import Case
-from oncall.readings.collective import loaded_dumps
+from oncall.readings.fresh_dumps import loaded_dumps
 from oncall.readings.stack_set import raw_stack
 
 _MOST_LINES = 30_000

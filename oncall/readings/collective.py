@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from oncall.bundle.evidence import Evidence
-from oncall.flight_recorder import analyse, load_blobs
-from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin
+from oncall.flight_recorder import analyse
+from oncall.flight_recorder.model import Analysis, Grade, Kind, Origin
 from oncall.readings.case import Case
-from oncall.readings.dump_list import dump_blobs, dump_list
+from oncall.readings.dump_list import dump_list
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.fresh_dumps import FreshDumps, fresh_dumps
 from oncall.run.nodes import fold_ranks
 
 _VERDICTS: Mapping[Kind, str] = {
@@ -29,11 +29,6 @@ _VERDICTS: Mapping[Kind, str] = {
 }
 
 
-def loaded_dumps(evidence: Evidence) -> DumpSet:
-    """The dumps that the `flight_recorder` probe fetched."""
-    return load_blobs(dump_blobs(evidence))
-
-
 def collective(case: Case) -> Judgement:
     """What the dumps say.
 
@@ -41,14 +36,16 @@ def collective(case: Case) -> Judgement:
     groups used in opposite orders. `gpu`: it issued the same and its GPU lags. `all-joined`: everyone issued it and
     nobody finishes. `no-dump`: only a rank without a dump can explain it. `no-fault`: nothing hangs in the dumps.
     """
-    dumps = case.view("flight_recorder", loaded_dumps)
-    if dumps is None or not dumps.dumps:
-        return unknown(_why_none(case, dumps))
-    analysis = analyse(dumps, world_size=case.ranks.world_size)
+    found = fresh_dumps(case)
+    if found is None or not found.dumps.dumps:
+        return unknown(_why_none(case, found))
+    analysis = analyse(found.dumps, world_size=case.ranks.world_size)
     unseen = _unseen(case, analysis)
     origins = [origin for origin in analysis.origins if not _only_unseen(origin, unseen)]
     findings = tuple(_finding(case, origin, unseen) for origin in origins)
     completeness = f"{analysis.coverage.dumps} of {analysis.coverage.world} dumps"
+    if found.stale:
+        completeness += f"; those of ranks {fold_ranks(found.stale)} are of an earlier hang and do not count"
     if findings:
         reason = "; ".join(finding.text for finding in findings[:3])
         return Judgement(verdict=_VERDICTS[origins[0].kind], reason=f"{reason} ({completeness})", findings=findings)
@@ -59,10 +56,12 @@ def collective(case: Case) -> Judgement:
     return Judgement(verdict="no-fault", reason=f"no rank waits in the {completeness}")
 
 
-def _why_none(case: Case, dumps: DumpSet | None) -> str:
-    if dumps is not None and dumps.refused:
-        first = dumps.refused[0]
-        return f"none of {len(dumps.refused)} dumps can be read; {first.source}: {first.reason}"
+def _why_none(case: Case, found: FreshDumps | None) -> str:
+    if found is not None and found.stale:
+        return f"the dumps of ranks {fold_ranks(found.stale)} are older than the last step or than their processes"
+    if found is not None and found.dumps.refused:
+        first = found.dumps.refused[0]
+        return f"none of {len(found.dumps.refused)} dumps can be read; {first.source}: {first.reason}"
     listed = case.view("flight_recorder", dump_list)
     if listed is not None and listed.missing_folders:
         host, folder = next(iter(listed.missing_folders.items()))

@@ -20,6 +20,11 @@ class DumpFile:
     size: int | None
     age_s: float | None
 
+    @property
+    def source(self) -> str:
+        """The name under which its bytes are loaded: `host/path`."""
+        return f"{self.host}{self.path}"
+
 
 @dataclass(frozen=True, slots=True)
 class DumpList:

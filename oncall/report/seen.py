@@ -7,7 +7,7 @@ import msgspec
 
 from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
-from oncall.readings.collective import loaded_dumps
+from oncall.readings.fresh_dumps import fresh_dumps
 from oncall.readings.hardware import describe, ranks_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.log_set import log_set
@@ -89,7 +89,7 @@ def seen(case: Case, probes: Iterable[str]) -> Seen:
     stacks, kernels = case.view("stacks", stack_set), case.view("kernel", kernel_set)
     events = sorted(kernels.events, key=_weight) if kernels else []
     groups = stacks.groups() if stacks else ()
-    dumps = case.view("flight_recorder", loaded_dumps)
+    dumps = fresh_dumps(case)
     return Seen(
         stacks=tuple(_stack_row(group) for group in groups),
         without_stack=_by_reason(stacks.failures.items()) if stacks else {},
@@ -97,7 +97,7 @@ def seen(case: Case, probes: Iterable[str]) -> Seen:
         kernel_more=max(0, len(events) - _MOST_KERNEL_ROWS),
         kernel_refused=dict(kernels.refused) if kernels else {},
         nodes=tuple(_nodes(case, tuple(probes))),
-        collectives=collective_tables(dumps.dumps) if dumps else (),
+        collectives=collective_tables(dumps.dumps.dumps) if dumps else (),
         timeline=tuple(sorted(_moments(case, events), key=lambda moment: moment.at)),
     )
 

@@ -1,0 +1,57 @@
+"""The Flight Recorder dumps of this hang: those of earlier hangs and earlier processes lie in the same folder."""
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from oncall.bundle.evidence import Evidence
+from oncall.flight_recorder import load_blobs
+from oncall.flight_recorder.model import DumpSet
+from oncall.readings.case import Case
+from oncall.readings.dump_list import dump_blobs, dump_list
+from oncall.readings.log_set import log_set
+from oncall.readings.process_table import process_table
+from oncall.readings.progress import newest_step
+
+_SLACK_S = 2.0
+"""Time stamps of files are whole seconds, and a dump may be written in the second in which the last step ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreshDumps:
+    """The dumps that tell of now, and the ranks whose dumps are older than the last step or than their process."""
+
+    dumps: DumpSet
+    stale: tuple[int, ...]
+
+
+def loaded_dumps(evidence: Evidence) -> DumpSet:
+    """All dumps that the `flight_recorder` probe fetched."""
+    return load_blobs(dump_blobs(evidence))
+
+
+def fresh_dumps(case: Case) -> FreshDumps | None:
+    """The dumps of this hang; None where none were fetched. Where nothing tells a dump's age it counts as fresh."""
+    loaded, listed = case.view("flight_recorder", loaded_dumps), case.view("flight_recorder", dump_list)
+    if loaded is None or listed is None:
+        return None
+    ages = {file.source: file.age_s for file in listed.files}
+    limits = _oldest_s(case)
+    stale = []
+    for rank, dump in sorted(loaded.dumps.items()):
+        age_s = ages.get(dump.source)
+        if age_s is not None and age_s > min(limits.get(rank, inf), limits[None]) + _SLACK_S:
+            stale.append(rank)
+    fresh = {rank: dump for rank, dump in loaded.dumps.items() if rank not in stale}
+    return FreshDumps(replace(loaded, dumps=fresh), tuple(stale))
+
+
+def _oldest_s(case: Case) -> dict[int | None, float]:
+    """How old a rank's dump may be in seconds: as its process, and, for all (None), as the last step."""
+    table, logs = case.view("processes", process_table), case.view("logs", log_set)
+    step = newest_step(logs) if logs else None
+    limits: dict[int | None, float] = {None: inf}
+    if step is not None and step.age_s is not None and not step.at_least:
+        limits[None] = step.age_s
+    for rank, process in table.by_rank().items() if table else ():
+        limits[rank] = process.age_s if process.age_s is not None else inf
+    return limits
