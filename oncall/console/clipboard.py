@@ -24,14 +24,14 @@ def copy(text: str, write: Callable[[str], None], environment: Mapping[str, str]
     A terminal does not say whether it took what OSC 52 gave it, so the text also goes into a file.
     """
     kept = _keep(text)
-    where = f"it is in {kept}" if kept else "no file could be written either"
+    where = f"it is also in {kept}" if kept else "no file could be written"
     if environment.get("TMUX") and (said := _by_tmux(text)):
         return said
     reason = _why_not(text, environment)
     if reason is not None:
         return f"not copied: {reason}; {where}"
     write(f"\x1b]52;c;{b64encode(text.encode()).decode()}\a")
-    return f"sent to the terminal's clipboard, which does not say if it took it; {where}"
+    return f"copied, if the terminal takes it (it does not say); {where}"
 
 
 def _why_not(text: str, environment: Mapping[str, str]) -> str | None:
@@ -66,11 +66,12 @@ def _by_tmux(text: str) -> str | None:
     return "copied to tmux's buffer, which passes it on to the terminal (prefix ] pastes it)"
 
 
-def _keep(text: str) -> Path | None:
+def _keep(text: str) -> str | None:
     path = platformdirs.user_state_path("oncall") / "copied.txt"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError:
         return None
-    return path
+    home = str(Path.home())
+    return str(path).replace(home, "~", 1) if str(path).startswith(home + "/") else str(path)

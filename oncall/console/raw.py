@@ -1,11 +1,14 @@
 """The raw evidence of one rank, as lines."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from oncall.console.orders import ShowRaw
 from oncall.console.raw_text import RawText
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.report import place
+from oncall.formats.pyspy import parse_pyspy
+from oncall.formats.stacks import StackDump
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import loaded_dumps
 from oncall.readings.stack_set import raw_stack
@@ -24,8 +27,19 @@ def _stack(case: Case, rank: int) -> RawText:
     found = raw_stack(evidence, rank, at.host if at else None) if evidence else None
     if found is None:
         return RawText(title, (f"no stack of rank {rank} was taken: {case.coverage('stacks').describe()}",))
-    pid, text = found
-    return RawText(title, tuple(text.splitlines()[:_MOST_LINES]), f"py-spy dump --pid {pid}")
+    pid, data = found
+    lines = [line for dump in parse_pyspy(data).dumps for line in _threads(dump)]
+    lines = lines or data.decode("utf-8", "replace").splitlines()
+    return RawText(title, tuple(lines[:_MOST_LINES]), f"py-spy dump --pid {pid}")
+
+
+def _threads(dump: StackDump) -> Iterator[str]:
+    """Every thread as py-spy prints it without --json, the main one first."""
+    yield f"Process {dump.pid}: {dump.cmdline or 'command line not known'}"
+    for thread in sorted(dump.threads, key=lambda each: each is not dump.main_thread):
+        yield ""
+        yield f'Thread {thread.tid if thread.tid is not None else "?"} ({thread.status}): "{thread.name or "not named"}"'
+        yield from (f"    {frame}" for frame in thread.frames)
 
 
 def _dump(case: Case, rank: int) -> RawText:

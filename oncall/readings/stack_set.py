@@ -96,7 +96,7 @@ def stack_set(evidence: Evidence) -> StackSet:
     return StackSet(stacks, failures, tuple(without), tuple(resumed))
 
 
-def raw_stack(evidence: Evidence, rank: int, host: str | None) -> tuple[str, str] | None:
+def raw_stack(evidence: Evidence, rank: int, host: str | None) -> tuple[str, bytes] | None:
     """(process id, py-spy's output) of one rank as the `stacks` probe brought it; None where it brought none.
 
     `host` is where the rank runs; all nodes are looked through where it is None.
@@ -104,5 +104,5 @@ def raw_stack(evidence: Evidence, rank: int, host: str | None) -> tuple[str, str
     for each in (host,) if host is not None else evidence.asked:
         for part in evidence.parts(each):
             if part.name == "stack" and part.attributes.get("rank") == str(rank):
-                return part.attributes.get("pid", "?"), part.text
+                return part.attributes.get("pid", "?"), part.data
     return None

@@ -39,7 +39,7 @@ class IncidentScreen(TriageScreen):
 
     def compose_body(self) -> ComposeResult:
         """Actions, the three panes, what speaks against it, and the moments."""
-        yield Listing(name="actions", id="do")
+        yield Listing(name="actions", id="do", wrapped=False)
         with Horizontal(id="panes"):
             yield Listing(name="playbook", id="tree", wrapped=False)
             with Container(id="evidence"):

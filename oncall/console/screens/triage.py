@@ -108,7 +108,7 @@ class TriageScreen(Screen[None]):
         if text is None:
             self.tell("nothing to copy in this row")
             return
-        self.tell(f"{text!r:.60}: {copy(text, self.app.write_control)}")
+        self.tell(copy(text, self.app.write_control))
 
     def action_export(self) -> None:
         """Save the screen as text."""

@@ -34,9 +34,8 @@ def headline(snapshot: Snapshot) -> Row:
     if report is None:
         return _under_way(snapshot)
     label, tone = _LABELS[str(report.verdict.ending)]
-    cause = report.verdict.cause
-    spans = [Span(f" {label:<{_LABEL}}", tone), say(report.verdict.title, Tone.STRONG), say(f". {cause[:1].upper()}")]
-    spans.append(say(cause[1:]))
+    title, cause = report.verdict.title, report.verdict.cause
+    spans = [Span(f" {label:<{_LABEL}}", tone), say(f"{title}: ", Tone.STRONG), say(cause)]
     if report.verdict.grade is not None:
         grade = str(report.verdict.grade)
         spans.append(Span(f"  [{grade}]", _GRADES[grade]))

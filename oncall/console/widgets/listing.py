@@ -23,7 +23,7 @@ class Listing(ScrollView, can_focus=True):
     `rows` may be any sequence, read only where it is visible.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"listing--{tone}" for tone in Tone} | {"listing--cursor"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"listing--{tone}" for tone in Tone} | {"listing--cursor", "listing--mark"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
@@ -192,11 +192,16 @@ class Listing(ScrollView, can_focus=True):
         return self._strip(spans, width, base, under=under)
 
     def _strip(self, spans: Line, width: int, base: Style, *, under: bool) -> Strip:
-        cursor = self.get_component_rich_style("listing--cursor", partial=True) if under and self.has_focus else None
+        name = "listing--cursor" if self.has_focus else "listing--mark"
+        cursor = self.get_component_rich_style(name, partial=True) if under else None
         plain_text = self.app.has_class("-ascii")
         segments = []
         for text, tone in spans:
             style = base + self._style(tone)
             segments.append(Segment(ascii_only(text) if plain_text else text, style + cursor if cursor else style))
         filler = base + cursor if cursor else base
-        return Strip(segments).adjust_cell_length(width, filler)
+        strip = Strip(segments)
+        if strip.cell_length > width > 1:
+            cut = "~" if plain_text else "…"
+            return Strip([*strip.crop(0, width - 1), Segment(cut, filler)]).adjust_cell_length(width, filler)
+        return strip.adjust_cell_length(width, filler)

@@ -1,0 +1,177 @@
+"""The console driven by keys alone, on recorded incidents."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.screen import ModalScreen
+
+from oncall.bundle.store import Bundle
+from oncall.console.actions import COMMANDS, footer
+from oncall.console.app import BundleConsole, DemoConsole
+from oncall.console.console import Looks
+from oncall.console.screens.incident import IncidentScreen
+from oncall.console.screens.triage import TriageScreen
+from oncall.console.widgets.listing import Listing
+from oncall.playbook.events import Noted
+from oncall.playbook.journal import read_journal
+from oncall.rehearse.incidents import incidents
+
+from .conftest import NOW, ConsoleOf
+from .waiting import until
+
+SCREENS = {"2": "stacks", "3": "flight", "4": "metrics", "5": "hardware", "6": "nodes", "7": "timeline", "c": "compare"}
+
+
+def name_of(console: BundleConsole | DemoConsole) -> str:
+    screen = console.screen
+    return screen.NAME if isinstance(screen, TriageScreen) else type(screen).__name__
+
+
+async def test_from_the_demo_to_the_copied_exclude_command_in_three_keys(tmp_path: Path) -> None:
+    recorded = {name: (each.title, each.bundle) for name, each in incidents().items()}
+    chosen = {name: recorded[name] for name in ("hang-by-hardware",)}
+    console = DemoConsole(chosen, tmp_path, Looks(theme="dark", clock=lambda: NOW))
+    sent: list[str] = []
+    async with console.run_test(size=(120, 34)) as pilot:
+        console.write_control = sent.append  # type: ignore[method-assign]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(console.screen, IncidentScreen) and console.snapshot.report)
+        await pilot.press("y")
+        report = console.snapshot.report
+    assert report is not None
+    copied = (tmp_path.parent / tmp_path.name / "state" / "oncall" / "copied.txt").read_text()
+    assert copied == report.actions[0].command
+    assert "node002" in copied
+    assert "drain" in copied
+    assert sent
+    assert sent[0].startswith("\x1b]52;c;")
+
+
+@pytest.mark.parametrize("key", SCREENS)
+async def test_every_screen_is_one_key_away_and_escape_leads_back(
+    key: str, incident: Callable[[str], Bundle], console_of: ConsoleOf
+) -> None:
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press(key)
+        assert name_of(console) == SCREENS[key]
+        assert isinstance(console.focused, Listing)
+        await pilot.press("escape")
+        assert name_of(console) == "incident"
+        await pilot.press("escape")
+        assert name_of(console) == "incident"
+
+
+async def test_one_screen_takes_the_place_of_another(incident: Callable[[str], Bundle], console_of: ConsoleOf) -> None:
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("2", "6", "3")
+        assert name_of(console) == "flight"
+        await pilot.press("escape")
+        assert name_of(console) == "incident"
+
+
+def test_no_key_stands_for_two_things() -> None:
+    keys = [key for command in COMMANDS for key in command.keys.split(",")]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("screen", ["incident", *SCREENS.values()])
+@pytest.mark.parametrize("guided", [False, True])
+def test_the_footer_holds_seven_keys_at_most(screen: str, guided: bool) -> None:
+    assert 1 < len(list(footer(screen, read_only=False, live=True, guided=guided))) <= 7
+
+
+async def test_each_key_of_each_footer_does_something(
+    incident: Callable[[str], Bundle], console_of: ConsoleOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that changes neither the screens nor the text on them does nothing."""
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(120, 34)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        for screen_key, screen in [("1", "incident"), *SCREENS.items()]:
+            for command in list(footer(screen, **console.circumstances)):
+                await pilot.press(screen_key)
+                await pilot.press("tab") if screen == "metrics" else None
+                before = (list(console.screen_stack), console.export_screenshot(), console.snapshot.guided)
+                await pilot.press(command.keys.split(",")[0])
+                await until(
+                    pilot,
+                    lambda before=before: (
+                        (list(console.screen_stack), console.export_screenshot(), console.snapshot.guided) != before
+                    ),
+                )
+                while len(console.screen_stack) > 1 or isinstance(console.screen, ModalScreen):
+                    await pilot.press("escape")
+                if console.snapshot.guided:
+                    await pilot.press("g")
+                    await until(pilot, lambda: not console.snapshot.guided and console.snapshot.report)
+
+
+async def test_the_filter_keeps_rows_that_hold_the_text(
+    incident: Callable[[str], Bundle], console_of: ConsoleOf
+) -> None:
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("7")
+        table = console.screen.query_one("#table", Listing)
+        everything = table.text
+        await pilot.press("slash", *"watchdog", "enter")
+        kept = [line for line in table.text.splitlines()[1:] if line]
+        assert kept
+        assert all("watchdog" in line.lower() for line in kept)
+        assert len(kept) < len(everything.splitlines()) - 1
+        await pilot.press("escape")
+        assert table.text == everything
+
+
+async def test_a_note_is_kept_with_the_incident(incident: Callable[[str], Bundle], console_of: ConsoleOf) -> None:
+    bundle = incident("hang-by-code")
+    console = console_of(bundle)
+    async with console.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("7", "n", *"paged", "enter")
+        await until(pilot, lambda: any(line.text == "paged" for line in console.snapshot.journal))
+        assert "paged" in console.screen.query_one("#table", Listing).text
+    assert [event.text for event in read_journal(bundle) if isinstance(event, Noted)] == ["paged"]
+
+
+async def test_help_tells_of_the_pane_and_of_every_key(
+    incident: Callable[[str], Bundle], console_of: ConsoleOf
+) -> None:
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(100, 50)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("question_mark")
+        told = console.screen.query_one("#told", Listing).text
+        assert all(command.help in told for command in COMMANDS)
+        await pilot.press("escape")
+        assert name_of(console) == "incident"
+
+
+async def test_the_raw_stack_of_the_odd_rank_is_two_keys_away(
+    incident: Callable[[str], Bundle], console_of: ConsoleOf
+) -> None:
+    console = console_of(incident("hang-by-data"))
+    async with console.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("2", "enter")
+        await until(pilot, lambda: name_of(console) == "raw")
+        shown = console.screen.query_one("#lines", Listing).text
+        assert '"MainThread"' in shown
+        assert "fetch_shard (train.py:" in shown
+        await pilot.press("escape")
+        assert name_of(console) == "stacks"
+
+
+async def test_light_and_dark_change_places(incident: Callable[[str], Bundle], console_of: ConsoleOf) -> None:
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(100, 30)) as pilot:
+        await pilot.press("T")
+        assert console.theme == "light"
+        await pilot.press("T")
+        assert console.theme == "dark"
