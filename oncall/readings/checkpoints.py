@@ -8,9 +8,14 @@ from pathlib import PurePosixPath
 from oncall.bundle.evidence import Evidence
 from oncall.readings.case import Case
 from oncall.readings.clock import age_s, node_clock
+from oncall.readings.finding import Role
 from oncall.readings.log_set import log_set
+from oncall.readings.loss import STEPS_BACK
+from oncall.readings.saves import saves
 from oncall.run.numbers import whole
 
+_TRACKER = "latest_checkpointed_iteration.txt"
+"""Megatron's note of the last save that is complete (megatron/training/checkpointing.py)."""
 _STEP_IN_NAME = re.compile(r"(?:^|[a-z_=-])(\d+)$")
 
 
@@ -24,9 +29,12 @@ class Checkpoint:
 
 
 def newest_checkpoint(case: Case) -> Checkpoint | None:
-    """The newest checkpoint; what the framework itself noted as complete goes before names of folders."""
-    found = list(case.view("logs", _in_folder) or ())
-    tracked = [each for each in found if each.source.endswith("latest_checkpointed_iteration.txt")]
+    """The newest good checkpoint; what the framework itself noted as complete goes before names of folders.
+
+    Where the loss was lost, only one that lies STEPS_BACK steps before that is good.
+    """
+    listed = case.view("logs", _in_folder) or ()
+    tracked = [each for each in listed if each.source.endswith(_TRACKER)]
     logs = case.view("logs", log_set)
     told = [
         Checkpoint(step, f"{file.host}:{file.path}", None)
@@ -34,7 +42,26 @@ def newest_checkpoint(case: Case) -> Checkpoint | None:
         for event in file.events
         if event.kind == "checkpoint_done" and (step := event.number("step")) is not None
     ]
-    return max(tracked or told or found, key=lambda each: each.step, default=None)
+    bound = _bound(case)
+    for found in (tracked, told, listed_checkpoints(case)):
+        good = [each for each in found if bound is None or each.step <= bound]
+        if good:
+            return max(good, key=lambda each: each.step)
+    return None
+
+
+def listed_checkpoints(case: Case) -> tuple[Checkpoint, ...]:
+    """The checkpoints that the folder holds, each step once; a save that the logs show unfinished is none."""
+    logs = case.view("logs", log_set)
+    unfinished = {save.step for save in saves(logs).saves if not save.done} if logs else set()
+    listed = (each for each in case.view("logs", _in_folder) or () if not each.source.endswith(_TRACKER))
+    return tuple({each.step: each for each in listed if each.step not in unfinished}.values())
+
+
+def _bound(case: Case) -> int | None:
+    lost = [f.sequence for f in case.findings if f.kind == "loss_not_finite" and f.role is Role.ORIGIN]
+    first = min((step for step in lost if step is not None), default=None)
+    return None if first is None else first - STEPS_BACK
 
 
 def _in_folder(evidence: Evidence) -> tuple[Checkpoint, ...]:
@@ -48,7 +75,7 @@ def _listed(evidence: Evidence) -> Iterator[Checkpoint]:
         for part in evidence.parts(host):
             noted = whole(part.text.strip()) if part.name == "tracker" else None
             if noted is not None:
-                yield Checkpoint(noted, f"{host}:{folder}/latest_checkpointed_iteration.txt", None)
+                yield Checkpoint(noted, f"{host}:{folder}/{_TRACKER}", None)
             if part.name != "checkpoints":
                 continue
             folder = part.attributes.get("path", "")

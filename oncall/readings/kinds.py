@@ -40,5 +40,12 @@ KINDS: Mapping[str, str] = {
     "log_volume": "more is logged each step",
     "checkpoint_slow": "saving a checkpoint takes longer",
     "host_memory": "the host's memory runs out",
+    "program_error": "the training program itself fails: an exception, a crash, an error in its own GPU code",
+    "out_of_memory": "a training process was killed for want of host memory",
+    "restart_loop": "the attempts of the job end one after the other",
+    "loss_not_finite": "the loss is NaN or infinite",
+    "checkpoint_failing": "checkpoints are not saved: storage, or whoever saves them",
+    "link_down": "a network port is down, or below its rate",
+    "gpu_degraded": "the driver reports a GPU in need: memory errors, rows to remap, no answer",
     "observation": "something seen that explains nothing by itself",
 }

@@ -8,6 +8,7 @@ import msgspec
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Window = Annotated[str, msgspec.Meta(pattern=r"^(\d+(ms|[smhdwy]))+$")]
 
 
 class Reach(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -57,6 +58,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     when a step takes `slow_factor` times what it took before; a rank stands out when its share takes
     `straggler_factor` times the median of all. `data_share` is the share of a step spent waiting for data,
     `growth_factor` what log volume and checkpoint time may grow by. A sample older than `stale_s` says nothing of now.
+    `restart_limit` restarts within `restart_window_s` are a loop.
     """
 
     stalled_s: Positive = 90.0
@@ -64,6 +66,8 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     dump_wait_s: Positive = 75.0
     recent_s: Positive = 7200.0
     triage_s: Positive = 120.0
+    restart_limit: Count = 3
+    restart_window_s: Positive = 1800.0
     slow_factor: Annotated[float, msgspec.Meta(gt=1)] = 1.1
     straggler_factor: Annotated[float, msgspec.Meta(gt=1)] = 1.2
     growth_factor: Annotated[float, msgspec.Meta(gt=1)] = 2.0
@@ -118,7 +122,7 @@ class Prometheus(Endpoint, frozen=True, forbid_unknown_fields=True, kw_only=True
     train: str | None = None
     dcgm: str = ""
     node: str = ""
-    window: str = "10m"
+    window: Window = "10m"
     lookback_s: Positive = 86400.0
     baseline: datetime | None = None
     join: Join = Join()

@@ -1,0 +1,21 @@
+# What the driver says of each GPU: clocks and why they are held down, ECC, remapped rows, NVLink; twice. It hangs with
+# a GPU that is gone, so it has little time.
+if ! command -v nvidia-smi >/dev/null 2>&1; then
+    part no-driver
+    part end
+    exit 0
+fi
+look() {
+    part query "sample=$1"
+    limit 8 nvidia-smi -q -x 2>/dev/null
+    code=$?
+    part exit "sample=$1" "code=$code"
+    [ $code = 0 ] || return 1
+    part nvlink "sample=$1"
+    limit 4 nvidia-smi nvlink -e 2>/dev/null
+}
+if look 1; then
+    sleep 3
+    look 2
+fi
+part end

@@ -1,0 +1,90 @@
+"""The saves of checkpoints that the logs tell of: which ended, which failed, which are open."""
+
+import re
+from dataclasses import dataclass
+
+from oncall.formats.event import Event
+from oncall.readings.finding import Citation
+from oncall.readings.log_set import LogFile, LogSet
+
+_COMPLAINT = re.compile(
+    r"(?:No space left on device|Disk quota exceeded|Read-only file system|Stale file handle"
+    r"|CheckpointException|Error\b.*checkpoint|checkpoint.*(?:\bfail|Error\b))",
+    re.IGNORECASE,
+)
+_BEGINS = frozenset({"checkpoint_start", "checkpoint_scheduled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """One save: its step where the line tells it, whether its end was logged, and the line that began it."""
+
+    step: int | None
+    done: bool
+    scheduled: bool
+    file: LogFile
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Saves:
+    """All saves of the current attempt in order, and what was complained of after the last one that ended."""
+
+    saves: tuple[Save, ...]
+    complaint: Citation | None
+
+    @property
+    def open(self) -> Save | None:
+        """The last save, where its end was not logged."""
+        return self.saves[-1] if self.saves and not self.saves[-1].done else None
+
+    @property
+    def unfinished(self) -> int:
+        """How many saves in a row have not ended, the last one included."""
+        count = 0
+        for save in reversed(self.saves):
+            if save.done:
+                break
+            count += 1
+        return count
+
+
+def saves(logs: LogSet) -> Saves:
+    """Read from the file that tells most of saves: only some ranks log them, and those say the same."""
+    told = [(file, found) for file in logs.current() if (found := _of_file(file))]
+    if not told:
+        return Saves((), _complaint(logs, None, 0))
+    file, found = max(told, key=lambda each: len(each[1]))
+    ends = [event.last_line for event in file.events if event.kind == "checkpoint_done"]
+    return Saves(tuple(found), _complaint(logs, file, max(ends, default=0)))
+
+
+def _of_file(file: LogFile) -> list[Save]:
+    found: list[Save] = []
+    for event in file.events:
+        step = event.number("step")
+        last = found[-1] if found else None
+        if event.kind in _BEGINS:
+            again = last is not None and not last.done and last.step == step and step is not None
+            save = Save(step, done=False, scheduled=event.kind == "checkpoint_scheduled", file=file, event=event)
+            found = [*found[:-1], save] if again else [*found, save]
+        elif event.kind == "checkpoint_done":
+            at = next((n for n, save in enumerate(found) if not save.done and save.step == step), None)
+            if at is None and last is not None and not last.done and step is None:
+                at = len(found) - 1
+            if at is None:
+                found.append(Save(step, done=True, scheduled=False, file=file, event=event))
+            else:
+                found[at] = Save(step, done=True, scheduled=found[at].scheduled, file=file, event=found[at].event)
+    return found
+
+
+def _complaint(logs: LogSet, main: LogFile | None, after_line: int) -> Citation | None:
+    """The newest line that complains of a save; in the file that tells of saves, only after the last that ended."""
+    for file in sorted(logs.current(), key=lambda each: each.age_s if each.age_s is not None else 1e9):
+        first = after_line if file is main else 0
+        for number in range(len(file.lines), first, -1):
+            line = file.lines[number - 1]
+            if _COMPLAINT.search(line):
+                return Citation(probe="logs", host=file.host, file=file.path, line=None, text=line.strip()[:300])
+    return None
