@@ -9,7 +9,7 @@ from typing import Protocol
 from oncall.bundle.evidence import Evidence
 from oncall.playbook.events import Concluded, StepJudged, SteppedBack, StepStarted, WalkEvent
 from oncall.playbook.model import Conclusion, Playbook, Step
-from oncall.probes.catalogue import CHEAP
+from oncall.probes.catalogue import CHEAP, SERVERS
 from oncall.readings.case import Case
 from oncall.readings.finding import Finding, Judgement, unknown
 from oncall.readings.placement import settle_ranks
@@ -108,7 +108,7 @@ class Walker:
         step = self._next()
         self._listen(StepStarted(at=datetime.now(UTC), step=self.here, ask=step.ask))
         reading = READINGS[step.reading]
-        await _gather((*_WHO_IS_WHERE, *reading.needs), self._source, self.case)
+        await _gather((*_needed_first(reading, self.case), *reading.needs), self._source, self.case)
         return _judge(reading, self.case)
 
     def follow(self, judgement: Judgement, overruling: Overruling | None = None) -> None:
@@ -148,7 +148,7 @@ class Walker:
         What the walk did not need but has been asked for is taken along, if it is there within moments: it fills the
         rows of the suspects.
         """
-        await _gather(CHEAP, self._source, self.case, patience_s=_PATIENCE_S)
+        await _gather((*CHEAP, *SERVERS), self._source, self.case, patience_s=_PATIENCE_S)
         return Walk(self.playbook, tuple(self.steps), self.here, self.case)
 
     def _next(self) -> Step:
@@ -180,6 +180,12 @@ async def walk(
         known = overruling is not None and overruling.verdict in step.branches
         walker.follow(await walker.judge(), overruling if known else None)
     return await walker.ended()
+
+
+def _needed_first(reading: Reading, case: Case) -> tuple[str, ...]:
+    """What only servers answer waits for no node where the run file tells who is where."""
+    asks_servers = bool(reading.needs) and set(reading.needs) <= set(SERVERS)
+    return () if asks_servers and case.given_ranks is not None else _WHO_IS_WHERE
 
 
 def _judge(reading: Reading, case: Case) -> Judgement:

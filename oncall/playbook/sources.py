@@ -6,23 +6,25 @@ import shutil
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from oncall.bundle.evidence import Evidence, NodeAnswer
+from oncall.bundle.evidence import QUERIES, Evidence, NodeAnswer
 from oncall.bundle.store import Bundle, ProbeFolder
 from oncall.playbook.engine import Listener
 from oncall.playbook.events import NodeAnswered, ProbeFinished, ProbeStarted, Waiting
-from oncall.probes.catalogue import CHEAP, PROBES
+from oncall.playbook.servers import Servers
+from oncall.probes.catalogue import CHEAP, PROBES, SERVERS
 from oncall.probes.probe import Probe
 from oncall.reach.fanout import ask_all
 from oncall.reach.protocol import Limits, Reach
 from oncall.readings.case import Case
 from oncall.readings.dump_list import dump_list
 from oncall.readings.process_table import process_table
+from oncall.readings.suspected import suspected_ranks
 
 _POLL_S = 2.0
 _FETCH_RESERVE_S = 15.0
@@ -59,10 +61,11 @@ class LiveSource:
         self._folders: dict[str, ProbeFolder] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._whole: dict[str, Evidence] = {}
+        self._servers: Servers | None = None
 
     def start(self, case: Case) -> None:
-        """Put the cheap probes to all nodes."""
-        for name in CHEAP:
+        """Put the cheap probes to all nodes, and what is asked of servers to them."""
+        for name in (*CHEAP, *SERVERS):
             self._task(name, case)
 
     async def evidence(self, probe: str, case: Case, *, patience_s: float | None = None) -> Evidence | None:
@@ -105,12 +108,44 @@ class LiveSource:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._servers is not None:
+            self._servers.close()
 
     def _task(self, probe: str, case: Case) -> "asyncio.Task[None]":
         if probe not in self._tasks:
-            work = self._fetch_dumps(case) if probe == "flight_recorder" else self._put(PROBES[probe], case)
-            self._tasks[probe] = asyncio.create_task(work, name=f"probe {probe}")
+            self._tasks[probe] = asyncio.create_task(self._work(probe, case), name=f"probe {probe}")
         return self._tasks[probe]
+
+    def _work(self, probe: str, case: Case) -> Coroutine[None, None, None]:
+        if probe == "flight_recorder":
+            return self._fetch_dumps(case)
+        if probe == "stack_samples":
+            return self._sample_stacks(case)
+        return self._query(probe, case) if probe in QUERIES else self._put(PROBES[probe], case)
+
+    async def _sample_stacks(self, case: Case) -> None:
+        """Look several times at the ranks that are suspected, and at no other."""
+        ranks = suspected_ranks(case)
+        hosts = case.ranks.hosts_of(ranks)
+        if hosts:
+            await self._ask(
+                PROBES["stack_samples"], case, hosts, extra={"ONLY": " ".join(str(rank) for rank in sorted(ranks))}
+            )
+
+    async def _query(self, probe: str, case: Case) -> None:
+        """Ask a server; nothing is asked, and there is no evidence, where the run file names none."""
+        if self._servers is None:
+            self._servers = Servers(case.run)
+        earlier = await self.evidence("metrics", case) if probe == "baseline" else None
+        names = self._servers.items(probe, earlier)
+        if not names:
+            return
+        folder = self._folders[probe] = self._bundle.probe_folder(probe, names)
+        self._whole.pop(probe, None)
+        self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe, asked=names))
+        await self._servers.put(probe, folder, lambda answer: self._tell(probe, answer))
+        answered = len(folder.evidence().coverage.answered)
+        self._listen(ProbeFinished(at=datetime.now(UTC), probe=probe, answered=answered, asked=len(names)))
 
     async def _put(self, probe: Probe, case: Case) -> None:
         folder = await self._ask(probe, case, self._hosts)

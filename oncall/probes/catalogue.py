@@ -10,6 +10,7 @@ _LOG_TAIL = 65_536
 _LOG_SEARCH = 16 * 1024 * 1024
 _MOST_LOG_FILES = 80
 _KERNEL_TAIL = 524_288
+_SAMPLES = 5
 
 
 def _none(_run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
@@ -31,7 +32,11 @@ def _kernel(_run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
 
 
 def _stacks(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
-    return {"PY_SPY": run.processes.py_spy or "", "PY_SPY_BASE64": "", "NATIVE": ""}
+    return {"PY_SPY": run.processes.py_spy or "", "PY_SPY_BASE64": "", "NATIVE": "", "ONLY": "", "SAMPLES": "1"}
+
+
+def _samples(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
+    return {**_stacks(run, ranks, host), "SAMPLES": str(_SAMPLES)}
 
 
 def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
@@ -64,6 +69,13 @@ _ALL = (
         script="stacks.sh",
         variables=_stacks,
         by_hand="for p in $(pgrep -f python); do py-spy dump --pid $p; done",
+    ),
+    Probe(
+        name="stack_samples",
+        asks="Where do the suspects' training threads stand, several times over?",
+        script="stacks.sh",
+        variables=_samples,
+        by_hand="for n in 1 2 3 4 5; do py-spy dump --pid PID; sleep 0.3; done",
     ),
     Probe(
         name="kernel",
@@ -102,3 +114,6 @@ PROBES: Mapping[str, Probe] = {probe.name: probe for probe in _ALL}
 
 CHEAP = ("processes", "logs", "stacks", "kernel", "gpus", "dumps")
 """Those that are safe and cheap, and start together when a walk starts."""
+
+SERVERS = ("alerts", "metrics", "baseline")
+"""Probes that are put to Alertmanager and Prometheus; they start with the cheap ones. `baseline` follows `metrics`."""

@@ -49,16 +49,23 @@ if [ -z "$spy" ]; then
     part end
     exit 0
 fi
-training_processes >"$temporary/training"
-while read -r pid rank; do
-    dump "$pid" "$temporary/$rank.$pid" &
-done <"$temporary/training"
-wait
-while read -r pid rank; do
-    output=$temporary/$rank.$pid
-    part stack "pid=$pid" "rank=$rank" "exit=$(cat "$output.code")" "resumed=$(cat "$output.resumed" 2>/dev/null)"
-    mask <"$output"
-    part stack-error "pid=$pid" "rank=$rank"
-    head -c 2000 "$output.error"
-done <"$temporary/training"
+training_processes | while read -r pid rank; do
+    case " $ONLY " in "  " | *" $rank "*) echo "$pid $rank" ;; esac
+done >"$temporary/training"
+sample=1
+while [ "$sample" -le "$SAMPLES" ]; do
+    [ "$sample" = 1 ] || sleep 0.3
+    while read -r pid rank; do
+        dump "$pid" "$temporary/$rank.$pid" &
+    done <"$temporary/training"
+    wait
+    while read -r pid rank; do
+        output=$temporary/$rank.$pid
+        part stack "pid=$pid" "rank=$rank" "exit=$(cat "$output.code")" "resumed=$(cat "$output.resumed" 2>/dev/null)"
+        mask <"$output"
+        part stack-error "pid=$pid" "rank=$rank"
+        head -c 2000 "$output.error"
+    done <"$temporary/training"
+    sample=$((sample + 1))
+done
 part end

@@ -1,6 +1,6 @@
 """What readings are given: one incident's evidence so far, and typed views of it that are built once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -29,6 +29,8 @@ class Case:
         self.findings: tuple[Finding, ...] = ()
         self._evidence: dict[str, Evidence] = {}
         self._views: dict[tuple[str, Callable[..., Any]], tuple[Evidence, Any]] = {}
+        self._derived: dict[Hashable, Any] = {}
+        self._derived_from: tuple[object, ...] = ()
 
     def add(self, evidence: Evidence) -> None:
         """Take in what a probe brought; a newer turn of the same probe replaces the older."""
@@ -49,6 +51,16 @@ class Case:
             self._views[probe, build] = kept
         view: T = kept[1]
         return view
+
+    def once(self, key: Hashable, build: Callable[[], T]) -> T:
+        """What `build` makes of several probes' evidence and the rank map, made once as long as these stay the same."""
+        now = (self.ranks, *self._evidence.values())
+        if len(now) != len(self._derived_from) or any(a is not b for a, b in zip(now, self._derived_from, strict=True)):
+            self._derived, self._derived_from = {}, now
+        if key not in self._derived:
+            self._derived[key] = build()
+        derived: T = self._derived[key]
+        return derived
 
     def coverage(self, probe: str) -> Coverage:
         """Who answered a probe; nobody where it has not run."""

@@ -6,12 +6,22 @@ from dataclasses import dataclass
 from oncall.readings.alive import alive
 from oncall.readings.case import Case
 from oncall.readings.collective import collective
+from oncall.readings.data_share import data_share
+from oncall.readings.few_or_all import few_or_all
 from oncall.readings.finding import UNKNOWN, Judgement
+from oncall.readings.fragmentation import fragmentation
 from oncall.readings.hardware import hardware
+from oncall.readings.host_memory import host_memory
+from oncall.readings.links import links
+from oncall.readings.log_volume import log_volume
 from oncall.readings.progress import progress
+from oncall.readings.remainder import remainder
 from oncall.readings.restarts import restarts
+from oncall.readings.slowness import slowness
+from oncall.readings.software import software
 from oncall.readings.standings import standings
 from oncall.readings.suspect_stacks import suspect_stacks
+from oncall.readings.throttling import throttling
 from oncall.readings.watchdog import watchdog
 
 
@@ -30,6 +40,8 @@ def _reading(
 ) -> Reading:
     return Reading(name, needs, (*verdicts, UNKNOWN), judge)
 
+
+_SERIES = ("metrics", "baseline")
 
 _ALL = (
     _reading("progress", progress, needs=("logs",), verdicts=("moving", "stopped")),
@@ -55,6 +67,18 @@ _ALL = (
     ),
     _reading("suspect-stacks", suspect_stacks, needs=("stacks",), verdicts=("data", "host", "waiting")),
     _reading("hardware", hardware, needs=("kernel", "gpus"), verdicts=("fault", "clear")),
+    _reading("slowness", slowness, needs=_SERIES, verdicts=("slower", "steady", "stalled")),
+    _reading("few-or-all", few_or_all, needs=_SERIES, verdicts=("few", "all")),
+    _reading("throttling", throttling, needs=_SERIES, verdicts=("suspect", "clear")),
+    _reading("links", links, needs=_SERIES, verdicts=("suspect", "clear")),
+    _reading(
+        "software", software, needs=(*_SERIES, "stack_samples"), verdicts=("suspect", "clear", "nobody-suspected")
+    ),
+    _reading("data-share", data_share, needs=_SERIES, verdicts=("suspect", "clear")),
+    _reading("fragmentation", fragmentation, needs=_SERIES, verdicts=("suspect", "clear")),
+    _reading("log-volume", log_volume, needs=_SERIES, verdicts=("suspect", "clear")),
+    _reading("host-memory", host_memory, needs=_SERIES, verdicts=("suspect", "clear")),
+    _reading("remainder", remainder, needs=_SERIES, verdicts=("all-clear",)),
 )
 
 READINGS: Mapping[str, Reading] = {reading.name: reading for reading in _ALL}

@@ -21,6 +21,6 @@ def selectors(query: str) -> tuple[str, ...]:
 
 
 def newest_query(query: str) -> str | None:
-    """PromQL for when each series that an expression reads got its newest sample, in unix seconds; None if not known."""
+    """PromQL for when each series that an expression reads was last sampled, in unix seconds; None if not known."""
     found = selectors(query)
     return " or ".join(f"timestamp({each})" for each in found) or None

@@ -27,6 +27,7 @@ TRAINER_FIELDS: tuple[Signal, ...] = (
     _train("mfu", "percent", Layer.TASK, "Model FLOPs utilisation against the nominal peak"),
     _train("mfu_baseline", "percent", Layer.TASK, "Model FLOPs utilisation that this run reached when it was accepted"),
     _train("data_wait_s", "s", Layer.PROCESS, "Time of the last step spent waiting for data"),
+    _train("comm_wait_s", "s", Layer.PROCESS, "Time of the last step spent waiting in collectives"),
     _train("mem_allocated_peak", "bytes", Layer.PROCESS, "Peak of allocated_bytes.all of the caching allocator"),
     _train("mem_reserved_peak", "bytes", Layer.PROCESS, "Peak of reserved_bytes.all of the caching allocator"),
     _train("mem_inactive_split", "bytes", Layer.PROCESS, "inactive_split_bytes.all: free but split, so not returned"),

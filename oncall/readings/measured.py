@@ -1,0 +1,207 @@
+"""One signal of the whole run: each rank's or host's value now and before, what is stale, and what is missing."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+from oncall.readings.case import Case
+from oncall.readings.metric_set import Curve, QueryAnswer, metric_set
+from oncall.readings.series_join import Joiner, Subject, joiner, labels_seen
+from oncall.run.nodes import fold_hosts, fold_ranks
+from oncall.signals.signal import Source
+from oncall.signals.vocabulary import SIGNALS
+
+_NOW, _THEN, _NEWEST = "now", "then", "newest"
+_LAST_STEP = "last_step_completed_timestamp_seconds"
+_TELL_WHO_IS_BEHIND = (_LAST_STEP, "step_time_s_p50")
+
+Merge = Callable[[Iterable[float]], float]
+
+
+def any_bit(values: Iterable[float]) -> float:
+    """All bits that any value has set."""
+    return float(reduce(or_, (int(value) for value in values), 0))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A signal by subject. A value speaks for its whole stretch; a subject that is `stale` (age in s) has none now.
+
+    `history` holds the points of the stretch before and of that now, a gap between them as None. `problem` says why
+    nothing or not all is known; `labels` shows a series where none fits the run. `off` is a signal that the run file
+    declares this site to be without. `end` is the moment asked for, in unix seconds.
+    """
+
+    signal: str
+    query: str = ""
+    now: Mapping[Subject, float] = field(default_factory=dict)
+    before: Mapping[Subject, float] = field(default_factory=dict)
+    history: Mapping[Subject, tuple[float | None, ...]] = field(default_factory=dict)
+    stale: Mapping[Subject, float | None] = field(default_factory=dict)
+    newest_age_s: float | None = None
+    problem: str | None = None
+    labels: str | None = None
+    off: bool = False
+    end: float | None = None
+
+    def lacks(self, subjects: Iterable[Subject]) -> str | None:
+        """Why this does not speak for all of the subjects; None where it does. Without any, one value is enough."""
+        wanted = tuple(subjects)
+        missing = [who for who in wanted if who not in self.now]
+        if self.now and not missing and self.problem is None:
+            return None
+        if self.problem is not None:
+            return f"{self.signal}: {self.problem}"
+        if not self.now and self.labels is not None:
+            return f"{self.signal}: no series fits the ranks or hosts of this run; labels seen: {self.labels}"
+        stale = [who for who in (missing or self.stale) if who in self.stale]
+        if stale:
+            return f"{self.signal}: stale for {_fold(stale)}, {_age(self.stale[who] for who in stale)}"
+        return f"{self.signal}: no series" + (f" for {_fold(missing)}" if self.now else "")
+
+
+def _fold(subjects: Iterable[Subject]) -> str:
+    chosen = list(subjects)
+    ranks = [who for who in chosen if isinstance(who, int)]
+    return f"ranks {fold_ranks(ranks)}" if ranks else fold_hosts([who for who in chosen if isinstance(who, str)])
+
+
+def _age(ages: Iterable[float | None]) -> str:
+    known = [age for age in ages if age is not None]
+    return f"newest sample {min(known):.0f} s old" if known else "its series ended"
+
+
+def measure(
+    case: Case, signal: str, *, by_host: bool = False, name: str | None = None, several: Merge = max
+) -> Measured:
+    """A signal, joined to the ranks of the run, or to its hosts.
+
+    `name` picks the series with this label `name` (a span's); `several` makes one value of several series of one
+    subject. Values of a stretch are brought to their median, those of bits (`any_bit`) to all that were set.
+    """
+    return case.once(
+        (measure, signal, by_host, name, several),
+        lambda: _measure(case, signal, _Fit(_joiner(case), by_host, name, several)),
+    )
+
+
+def _joiner(case: Case) -> Joiner:
+    return case.once(joiner, lambda: joiner(case))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    joiner: Joiner
+    by_host: bool
+    name: str | None
+    several: Merge
+
+    def subjects(self, curve: Curve) -> tuple[Subject, ...]:
+        if self.name is not None and curve.labels.get("name") != self.name:
+            return ()
+        if self.by_host:
+            host = self.joiner.host(curve.labels)
+            return () if host is None else (host,)
+        return self.joiner.ranks_of(curve.labels)
+
+    def of_stretch(self, values: Iterable[float]) -> float:
+        return self.several(values) if self.several is any_bit else statistics.median(values)
+
+
+def _measure(case: Case, signal: str, fit: _Fit) -> Measured:
+    if case.run.signals.get(signal) == "":
+        return Measured(signal, off=True, problem="the run file says that this site is without it")
+    answers = case.view("metrics", metric_set)
+    if answers is None:
+        return Measured(signal, problem=_why_unasked(case))
+    answer = answers.get(signal)
+    now = answer.parts.get(_NOW) if answer else None
+    if answer is None or now is None:
+        return Measured(signal, problem=(answer.problem if answer else None) or "not asked")
+    before = (case.view("baseline", metric_set) or {}).get(signal)
+    then = before.parts.get(_THEN) if before else None
+    values, points = _values(now, fit)
+    earlier, points_before = _values(then, fit) if then else ({}, {})
+    ages = _ages(answer.parts.get(_NEWEST), fit)
+    stale = _stale(case, signal, values, ages)
+    stale |= {who: ages.get(who) for who in earlier if who not in values}
+    whose = {who for who in values if who not in stale}
+    return Measured(
+        signal=signal,
+        query=now.query,
+        now={who: value for who, value in values.items() if who in whose},
+        before=earlier,
+        history={who: (*points_before.get(who, ()), None, *points[who]) for who in values},
+        stale=stale,
+        newest_age_s=min((ages[who] for who in ages), default=None),
+        problem=answer.problem,
+        labels=labels_seen(curve.labels for curve in now.curves) if now.curves and not values else None,
+        end=now.end,
+    )
+
+
+def _why_unasked(case: Case) -> str:
+    return "Prometheus was not asked" if case.run.prometheus.url else "the run file names no `prometheus.url`"
+
+
+def _values(answer: QueryAnswer, fit: _Fit) -> tuple[dict[Subject, float], dict[Subject, tuple[float | None, ...]]]:
+    """Each subject's value over the stretch, and its points on the grid."""
+    points: dict[Subject, dict[float, list[float]]] = {}
+    for curve in answer.curves:
+        for who in fit.subjects(curve):
+            own = points.setdefault(who, {})
+            for at, value in curve.points:
+                own.setdefault(at, []).append(value)
+    merged = {
+        who: tuple((at, own[at][0] if len(own[at]) == 1 else fit.several(own[at])) for at in sorted(own))
+        for who, own in points.items()
+    }
+    grid = answer.asked
+    shown = {who: grid.on_grid(each) if grid else tuple(value for _, value in each) for who, each in merged.items()}
+    return {who: fit.of_stretch([value for _, value in each]) for who, each in merged.items()}, shown
+
+
+def _ages(answer: QueryAnswer | None, fit: _Fit) -> dict[Subject, float]:
+    """How old each subject's newest sample was when it was asked for, in seconds."""
+    newest: dict[Subject, float] = {}
+    for curve in answer.curves if answer else ():
+        for who in fit.subjects(curve):
+            newest[who] = max(newest.get(who, 0.0), curve.points[-1][1])
+    return {who: max(0.0, answer.end - at) for who, at in newest.items()} if answer else {}
+
+
+def _stale(
+    case: Case, signal: str, values: Mapping[Subject, float], ages: Mapping[Subject, float]
+) -> dict[Subject, float | None]:
+    limit_s = case.run.thresholds.stale_s
+    stale: dict[Subject, float | None] = {who: ages[who] for who in values if ages.get(who, 0.0) > limit_s}
+    if signal not in _TELL_WHO_IS_BEHIND and SIGNALS[signal].source is Source.ONCALL:
+        stale |= {who: age for who, age in behind(case).items() if who in values}
+    return stale
+
+
+def behind(case: Case) -> dict[Subject, float]:
+    """Ranks whose exporter shows an older step than the run has come to, with how much older in seconds.
+
+    The ranks of a run end their steps together, so this is an exporter that has stopped reading, not a slow rank.
+    """
+    last = measure(case, _LAST_STEP)
+    newest = max(last.now.values(), default=0.0)
+    limits = case.run.thresholds
+    times = measure(case, "step_time_s_p50").now.values() if last.now else ()
+    limit_s = max(limits.stale_s, limits.stalled_factor * (statistics.median(times) if times else 0.0))
+    return {who: newest - at for who, at in last.now.items() if newest - at > limit_s}
+
+
+def span_names(case: Case) -> tuple[str, ...]:
+    """The names of the spans that any rank tells, in order."""
+    answer = (case.view("metrics", metric_set) or {}).get("span_seconds")
+    now = answer.parts.get(_NOW) if answer else None
+    return tuple(sorted({curve.labels.get("name", "") for curve in now.curves} - {""})) if now else ()
+
+
+def typical(values: Mapping[Subject, float]) -> float | None:
+    """The median over all subjects; None where there is none."""
+    return statistics.median(values.values()) if values else None

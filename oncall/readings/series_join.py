@@ -1,0 +1,81 @@
+"""Whom a series is about: rank, GPU or host, by whatever labels the site's exporters give it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from oncall.readings.case import Case
+from oncall.readings.metric_set import Labels
+from oncall.run.model import Join
+from oncall.run.nodes import expand_hosts
+
+Subject = int | str
+"""A rank, or a host by name."""
+
+_MOST_LABELS = 8
+
+
+@dataclass(frozen=True)
+class Joiner:
+    """Finds ranks and hosts of a run by labels. `hosts` maps every name that a host goes by, in lower case, to it."""
+
+    labels: Join
+    ranks: frozenset[int]
+    hosts: Mapping[str, str]
+    by_gpu: Mapping[tuple[str, int], tuple[int, ...]]
+    by_uuid: Mapping[str, tuple[int, ...]]
+
+    def host(self, labels: Labels) -> str | None:
+        """The run's host that a series is about; None where no label names one."""
+        return next((host for name in self.labels.host if (host := self._host(labels.get(name, "")))), None)
+
+    def ranks_of(self, labels: Labels) -> tuple[int, ...]:
+        """The ranks that a series is about: by rank, by the GPU's UUID, by host and GPU index."""
+        told = next((labels[name] for name in self.labels.rank if labels.get(name, "").isdecimal()), None)
+        if told is not None:
+            rank = int(told)
+            return (rank,) if not self.ranks or rank in self.ranks else ()
+        for name in self.labels.uuid:
+            if found := self.by_uuid.get(labels.get(name, "")):
+                return found
+        host = self.host(labels)
+        gpu = next((labels[name] for name in self.labels.gpu if labels.get(name, "").isdecimal()), None)
+        return self.by_gpu.get((host, int(gpu)), ()) if host is not None and gpu is not None else ()
+
+    def _host(self, value: str) -> str | None:
+        """By the whole value, without a port, and without a domain: `node001.example.com:9400`."""
+        plain = value.lower()
+        bare = plain.rpartition(":")[0] if ":" in plain else plain
+        return self.hosts.get(plain) or self.hosts.get(bare) or self.hosts.get(bare.partition(".")[0])
+
+
+def joiner(case: Case) -> Joiner:
+    """The joiner of a case's rank map and run file."""
+    hosts = dict.fromkeys((*expand_hosts(case.run.nodes), *(place.host for place in case.ranks.places.values())))
+    names = {name: host for host in hosts for name in (host.lower().partition(".")[0], host.lower())}
+    names |= {address.lower(): host for host, address in case.run.reach.addresses.items()}
+    by_gpu: dict[tuple[str, int], tuple[int, ...]] = {}
+    by_uuid: dict[str, tuple[int, ...]] = {}
+    for rank, place in sorted(case.ranks.places.items()):
+        index = place.gpu_index if place.gpu_index is not None else place.local_rank
+        if index is not None:
+            by_gpu[place.host, index] = (*by_gpu.get((place.host, index), ()), rank)
+        if place.gpu_uuid is not None:
+            by_uuid[place.gpu_uuid] = (*by_uuid.get(place.gpu_uuid, ()), rank)
+    return Joiner(case.run.prometheus.join, case.ranks.ranks, names, by_gpu, by_uuid)
+
+
+def labels_seen(curves: Iterable[Labels]) -> str:
+    """`Hostname="gpu-7", gpu="0", …` of the first series, for an operator to see why it names nobody."""
+    first = next(iter(curves), {})
+    shown = [f'{name}="{value}"' for name, value in first.items() if name != "__name__"]
+    more = ", …" if len(shown) > _MOST_LABELS else ""
+    return ", ".join(shown[:_MOST_LABELS]) + more if shown else "no labels"
+
+
+def host_of_ranks(case: Case, curves: Iterable[Labels]) -> Iterator[tuple[int, str]]:
+    """(rank, host) where one series tells both, as a rank's own exporter on its node does."""
+    known = joiner(case)
+    for labels in curves:
+        host = known.host(labels)
+        if host is not None:
+            yield from ((rank, host) for rank in known.ranks_of(labels))

@@ -1,0 +1,106 @@
+"""Is the clock of a suspect's GPU held down, and by what?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from oncall.flight_recorder.model import Grade
+from oncall.readings.case import Case
+from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.measured import Measured, any_bit, measure, typical
+from oncall.readings.suspected import suspected_ranks
+from oncall.run.nodes import fold_ranks
+from oncall.signals.hardware_signals import CLOCKS_EVENT_REASONS
+
+_IDLE = 0x001
+_ALARMING = 0x008 | 0x020 | 0x040 | 0x080
+"""Slowdowns that no healthy GPU reports under load; a power cap is everyday, and counts only with a low clock."""
+
+_LOW = 0.9
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True)
+class _Gpu:
+    rank: int
+    clock: float | None
+    usual: float | None
+    reasons: int | None
+
+    @property
+    def low(self) -> bool:
+        return self.clock is not None and self.usual is not None and self.clock < _LOW * self.usual
+
+    @property
+    def idle(self) -> bool:
+        return self.reasons is not None and bool(self.reasons & _IDLE)
+
+    @property
+    def throttled(self) -> bool:
+        alarmed = self.reasons is not None and bool(self.reasons & _ALARMING)
+        return (self.low and not self.idle) or (alarmed and (self.low or self.clock is None))
+
+
+def throttling(case: Case) -> Judgement:
+    """`suspect`, `clear`, or `unknown` where the clock of a suspect is not known.
+
+    Where earlier steps named ranks only their GPUs are judged, else all. A GPU's clock is low under 0.9 of what it was
+    before, or of the median of the others where that is not known.
+    """
+    clocks, reasons = measure(case, "sm_clock"), measure(case, "clocks_event_reasons", several=any_bit)
+    ranks = suspected_ranks(case) or case.ranks.ranks
+    if not ranks:
+        return unknown(clocks.lacks(()) or "which ranks there are is not known")
+    gpus = [_gpu(rank, clocks, reasons) for rank in sorted(ranks)]
+    throttled = [gpu for gpu in gpus if gpu.throttled]
+    if throttled:
+        findings = tuple(_finding(case, gpu, clocks) for gpu in throttled)
+        shown = "; ".join(finding.text for finding in findings[:_MOST_NAMED])
+        return Judgement(verdict="suspect", reason=shown, findings=findings)
+    lacking = clocks.lacks(ranks)
+    if lacking is None and any(gpu.usual is None for gpu in gpus):
+        lacking = "nothing to hold the clocks against, neither before nor on other GPUs"
+    if lacking is not None:
+        return unknown(lacking)
+    return Judgement(verdict="clear", reason=_clear(gpus))
+
+
+def _gpu(rank: int, clocks: Measured, reasons: Measured) -> _Gpu:
+    others = {who: value for who, value in clocks.now.items() if who != rank}
+    usual = clocks.before.get(rank) or typical(others)
+    told = reasons.now.get(rank)
+    return _Gpu(rank, clocks.now.get(rank), usual, None if told is None else int(told))
+
+
+def _clear(gpus: list[_Gpu]) -> str:
+    clocks = [gpu.clock for gpu in gpus if gpu.clock is not None]
+    ranks = fold_ranks(gpu.rank for gpu in gpus)
+    return f"SM clock {min(clocks):,.0f} to {max(clocks):,.0f} MHz on ranks {ranks}, as usual"
+
+
+def reason_words(bits: int) -> str:
+    """The names of the reasons that a bit mask holds, `none` where it holds none."""
+    names = [name for bit, name in CLOCKS_EVENT_REASONS.items() if bits & bit]
+    unnamed = bits & ~sum(CLOCKS_EVENT_REASONS)
+    return ", ".join([*names, *([f"bits {unnamed:#x}"] if unnamed else [])]) or "none"
+
+
+def _finding(case: Case, gpu: _Gpu, clocks: Measured) -> Finding:
+    parts = []
+    if gpu.clock is not None and gpu.usual is not None:
+        was = "it was" if gpu.rank in clocks.before else "the others have"
+        parts.append(f"SM clock {gpu.clock:,.0f} MHz, {was} {gpu.usual:,.0f}")
+    told = "not known (no series)" if gpu.reasons is None else reason_words(gpu.reasons)
+    parts.append(f"throttle reasons: {told}")
+    for signal, unit in (("gpu_temp", "°C"), ("memory_temp", "°C in the HBM"), ("power", "W")):
+        values: Mapping[int | str, float] = measure(case, signal).now
+        if gpu.rank in values:
+            parts.append(f"{values[gpu.rank]:.0f} {unit}")
+    return Finding(
+        kind="gpu_throttled",
+        text=f"{case.name_ranks([gpu.rank])}: {', '.join(parts)}",
+        role=Role.ORIGIN,
+        grade=Grade.SURE if gpu.low and gpu.reasons else Grade.LIKELY,
+        ranks=(gpu.rank,),
+        hosts=case.ranks.hosts_of([gpu.rank]),
+        cites=(Citation(probe="metrics", text=clocks.query),),
+    )
