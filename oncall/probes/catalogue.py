@@ -4,12 +4,15 @@ from collections.abc import Mapping
 
 from oncall.probes.probe import Probe
 from oncall.run.model import Run
+from oncall.run.nodes import expand_hosts
 from oncall.run.ranks import RankMap
 
 _LOG_TAIL = 65_536
 _LOG_SEARCH = 16 * 1024 * 1024
 _MOST_LOG_FILES = 80
 _KERNEL_TAIL = 524_288
+_RAS_HOSTS = 3
+"""How many nodes are asked for NCCL's account: any one knows the whole job, and one may be the faulty one."""
 _SAMPLES = 5
 
 
@@ -46,6 +49,15 @@ def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
 
 def _fetch(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
     return {**_dumps(run, ranks, host), "FETCH": "1"}
+
+
+def _storage(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    paths = run.paths
+    return {"LOGS": paths.logs or "", "CHECKPOINTS": paths.checkpoints or "", "DUMPS": paths.dumps or ""}
+
+
+def _ras(run: Run, _ranks: RankMap, host: str) -> Mapping[str, str]:
+    return {"ASK": "1" if host in expand_hosts(run.nodes)[:_RAS_HOSTS] else "0"}
 
 
 _ALL = (
@@ -106,6 +118,44 @@ _ALL = (
         variables=_fetch,
         by_hand="oncall fr {dumps}*",
         deadline_s=60.0,
+    ),
+    Probe(
+        name="storage",
+        asks="Is there room where the job writes, and does anybody write checkpoints?",
+        script="storage.sh",
+        variables=_storage,
+        by_hand="df -h {checkpoints}; df -i {checkpoints}; ls -lt {checkpoints} | head",
+        deadline_s=60.0,
+    ),
+    Probe(
+        name="host",
+        asks="Is the host short of memory, swapping, or waiting for storage?",
+        script="host.sh",
+        variables=_none,
+        by_hand="head /proc/pressure/*; free -g; ps -eo pid,stat,wchan:24,comm | awk '$2 ~ /^D/'",
+    ),
+    Probe(
+        name="fabric",
+        asks="Are the InfiniBand and RoCE ports up, and do their errors grow?",
+        script="fabric.sh",
+        variables=_none,
+        by_hand="grep . /sys/class/infiniband/*/ports/*/state /sys/class/infiniband/*/ports/*/rate; rdma statistic",
+    ),
+    Probe(
+        name="gpu_health",
+        asks="What does the driver say of the GPUs?",
+        script="gpu_health.sh",
+        variables=_none,
+        by_hand="nvidia-smi -q -d PERFORMANCE,ECC,ROW_REMAPPER,PAGE_RETIREMENT,TEMPERATURE; nvidia-smi nvlink -e",
+        deadline_s=40.0,
+    ),
+    Probe(
+        name="nccl_ras",
+        asks="What does NCCL say of the whole job?",
+        script="nccl_ras.sh",
+        variables=_ras,
+        by_hand="echo 'verbose status' | nc -q 12 localhost 28028",
+        deadline_s=45.0,
     ),
 )
 

@@ -3,7 +3,9 @@ space() {
     [ -n "$2" ] || return 0
     part space "name=$1" "path=$2"
     limit 5 stat -L -c 'kind %F' "$2" 2>&1
-    echo "exit $?"
+    code=$?
+    echo "exit $code"
+    [ $code = 0 ] || return 0
     limit 5 df -Pk "$2" 2>/dev/null | sed -n '2s/^/blocks /p'
     limit 5 df -Pi "$2" 2>/dev/null | sed -n '2s/^/inodes /p'
     mounted=$(limit 5 df -P "$2" 2>/dev/null | sed -n '2s/.*% *//p')
@@ -12,10 +14,12 @@ space() {
 folder_of() {
     case $1 in '') ;; */) echo "$1" ;; *) dirname "$1" ;; esac
 }
+code=1
 space checkpoints "$CHECKPOINTS"
+code_of_checkpoints=$code
 space logs "$LOGS"
 space dumps "$(folder_of "$DUMPS")"
-if [ -z "$CHECKPOINTS" ] || ! limit 5 test -d "$CHECKPOINTS"; then
+if [ "$code_of_checkpoints" != 0 ]; then
     part end
     exit 0
 fi

@@ -4,22 +4,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from oncall.readings.alive import alive
+from oncall.readings.attempts import attempts
 from oncall.readings.case import Case
+from oncall.readings.checkpoint_age import checkpoint_age
 from oncall.readings.collective import collective
 from oncall.readings.data_share import data_share
+from oncall.readings.failure_pattern import failure_pattern
+from oncall.readings.fault_meaning import fault_meaning
+from oncall.readings.fault_place import fault_place
 from oncall.readings.few_or_all import few_or_all
 from oncall.readings.finding import UNKNOWN, Judgement
 from oncall.readings.fragmentation import fragmentation
+from oncall.readings.gpu_state import gpu_state
 from oncall.readings.hardware import hardware
 from oncall.readings.host_memory import host_memory
+from oncall.readings.host_pressure import host_pressure
 from oncall.readings.links import links
 from oncall.readings.log_volume import log_volume
+from oncall.readings.loss import loss
+from oncall.readings.nan_position import nan_position
+from oncall.readings.numerics import numerics
+from oncall.readings.ports import ports
+from oncall.readings.program_fault import program_fault
 from oncall.readings.progress import progress
+from oncall.readings.ras import ras
 from oncall.readings.remainder import remainder
 from oncall.readings.restarts import restarts
+from oncall.readings.saver import saver
+from oncall.readings.self_stop import self_stop
 from oncall.readings.slowness import slowness
 from oncall.readings.software import software
 from oncall.readings.standings import standings
+from oncall.readings.storage import storage
 from oncall.readings.suspect_stacks import suspect_stacks
 from oncall.readings.throttling import throttling
 from oncall.readings.watchdog import watchdog
@@ -79,6 +95,37 @@ _ALL = (
     _reading("log-volume", log_volume, needs=_SERIES, verdicts=("suspect", "clear")),
     _reading("host-memory", host_memory, needs=_SERIES, verdicts=("suspect", "clear")),
     _reading("remainder", remainder, needs=_SERIES, verdicts=("all-clear",)),
+    _reading(
+        "program-fault",
+        program_fault,
+        needs=("kernel", "gpus", "processes", "logs"),
+        verdicts=("program", "memory", "clear"),
+    ),
+    _reading("fault-place", fault_place, needs=("processes",), verdicts=("in-run", "idle")),
+    _reading("fault-meaning", fault_meaning, needs=("kernel",), verdicts=("leave", "restart", "uncatalogued")),
+    _reading(
+        "gpu-state",
+        gpu_state,
+        needs=("gpu_health",),
+        verdicts=("hung", "memory", "remap-pending", "held-down", "links", "fine"),
+    ),
+    _reading("ports", ports, needs=("fabric",), verdicts=("down", "slow", "errors", "fine")),
+    _reading("ras", ras, needs=("nccl_ras",), verdicts=("lost", "failed", "behind", "moving", "all-launched")),
+    _reading("host-pressure", host_pressure, needs=("host",), verdicts=("memory", "storage", "blocked", "fine")),
+    _reading("attempts", attempts, needs=("logs", "processes"), verdicts=("loop", "single", "none")),
+    _reading(
+        "failure-pattern",
+        failure_pattern,
+        needs=("logs",),
+        verdicts=("same-step", "same-host", "same-error", "different"),
+    ),
+    _reading("loss", loss, needs=("logs",), verdicts=("not-finite", "finite")),
+    _reading("self-stop", self_stop, needs=("logs", "processes"), verdicts=("stopped", "going-on")),
+    _reading("nan-position", nan_position, needs=("logs",), verdicts=("same-position", "other-position", "first-time")),
+    _reading("numerics", numerics, needs=("logs",), verdicts=("logits-grew", "gradients-grew", "scale-fell", "sudden")),
+    _reading("storage", storage, needs=("storage",), verdicts=("silent", "full", "unwritable", "fine")),
+    _reading("saver", saver, needs=("logs", "storage"), verdicts=("failed", "writing", "stuck", "gone", "idle")),
+    _reading("checkpoint-age", checkpoint_age, needs=("logs",), verdicts=("fresh", "overdue", "missed", "none")),
 )
 
 READINGS: Mapping[str, Reading] = {reading.name: reading for reading in _ALL}
