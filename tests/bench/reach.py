@@ -8,7 +8,6 @@ One OpenSSH server answers for all nodes on 127.1.x.y; the silent ones accept on
 
 import asyncio
 import os
-import pwd
 import resource
 import shutil
 import socket
@@ -30,6 +29,19 @@ from oncall.run.model import Reach
 
 BOUNDARY = "oncall-bench"
 CONNECT_TIMEOUT_S = 6.0
+USER = "oncall-bench"
+"""A login with a plain shell: root's start-up files would be most of what is measured."""
+
+
+@contextmanager
+def plain_user() -> Iterator[None]:
+    """The account, for as long as the measurement lasts; an unlocked one, or a key would not do (sshd(8))."""
+    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", USER], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["pkill", "-u", USER], check=False)
+        subprocess.run(["userdel", USER], check=True)
 
 
 @contextmanager
@@ -70,7 +82,7 @@ async def ask(folder: Path, port: int, living: int, silent: int) -> tuple[float,
     hosts = {f"node{number:04}": address(number) for number in range(living)}
     hosts |= {f"dead{number:04}": "::1" for number in range(silent)}
     options = Reach(
-        user=pwd.getpwuid(os.geteuid()).pw_name,
+        user=USER,
         port=port,
         identity=str(folder / "user"),
         known_hosts=str(folder / "known_hosts"),
@@ -112,13 +124,15 @@ def main() -> None:
         silent = nodes // 10
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            folder.chmod(0o755)
+            stack.enter_context(plain_user())
             port = stack.enter_context(server(folder))
             living, settled, answered = asyncio.run(ask(folder, port, nodes - silent, silent))
             names = ",".join(address(number) for number in range(nodes - silent))
             ssh = f"-p {port} -i {folder}/user -o UserKnownHostsFile={folder}/known_hosts -o BatchMode=yes"
             os.environ["PDSH_SSH_ARGS_APPEND"] = ssh
-            pdsh = peer(["pdsh", "-R", "ssh", "-f", "64", "-w", names, "true"])
-            clush = peer(["clush", "-f", "64", "-o", ssh, "-w", names, "true"])
+            pdsh = peer(["pdsh", "-R", "ssh", "-l", USER, "-f", "64", "-w", names, "true"])
+            clush = peer(["clush", "-l", USER, "-f", "64", "-o", ssh, "-w", names, "true"])
         shown = [f"{seconds:8.1f}" if seconds is not None else f"{'-':>8}" for seconds in (pdsh, clush)]
         print(f"{nodes:6} {silent:6} {answered:8} {living:9.2f} {settled:7.2f} {shown[0]} {shown[1]}")
 
