@@ -27,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--world-size", type=int, metavar="N", help="number of ranks of the job, when dumps are missing"
     )
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help="load with N processes (default 1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         for line in list_entries(load_paths(args.paths, prefix=args.prefix, whole=True), ranks, groups):
             sys.stdout.write(line + "\n")
         return NOTHING_FOUND
-    dumps = load_paths(args.paths, prefix=args.prefix)
+    dumps = load_paths(args.paths, prefix=args.prefix, processes=args.processes)
     whole = analyse(dumps, world_size=args.world_size)
     shown = narrow(whole, ranks, groups)
     movement = None if args.since is None else compare(dumps, load_paths([args.since], prefix=args.prefix))

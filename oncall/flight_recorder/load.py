@@ -2,7 +2,10 @@
 
 import gc
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,65 +29,80 @@ from oncall.flight_recorder.reduce import (
 _ZSTD_MARK = b"\x28\xb5\x2f\xfd"
 
 
-def load_paths(paths: Sequence[Path], *, prefix: str | None = None, whole: bool = False) -> DumpSet:
+Row = RankDump | Refused
+
+
+def load_paths(paths: Sequence[Path], *, prefix: str | None = None, whole: bool = False, processes: int = 1) -> DumpSet:
     """Read dumps from files and folders, searched to any depth; raises UsageError when a path does not exist.
 
     `prefix` is what the recorder was told to put before the rank (`TORCH_NCCL_DEBUG_INFO_TEMP_FILE`); without it the
     number at the end of each name is the rank. `whole` keeps every entry, for a listing; the analysis needs it not.
+    More than one of `processes` pays from about a hundred megabytes on.
     """
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"no such file or folder: {', '.join(missing)}")
-    return _load(_read_all(paths), prefix, whole)
+    files = [named for path in paths for named in _files(path)]
+    if processes < 2:
+        return _settle(_load_files(files, prefix, whole))
+    shares = [files[start::processes] for start in range(processes)]
+    # Started anew rather than forked: the caller may run threads.
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        loaded = pool.map(partial(_load_files, prefix=prefix, whole=whole), shares)
+        return _settle([row for rows in loaded for row in rows])
 
 
 def load_blobs(blobs: Iterable[tuple[str, bytes]], *, prefix: str | None = None) -> DumpSet:
     """Read dumps from (name as on the node, content); a folder in front of the name is taken for the host."""
-    return _load(blobs, prefix, whole=False)
+    return _settle(_load(blobs, prefix, whole=False))
 
 
-def _read_all(paths: Sequence[Path]) -> Iterator[tuple[str, bytes | Refused]]:
-    for path in paths:
-        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-        for file in files:
-            name = str(file.relative_to(path)) if path.is_dir() else file.name
-            try:
-                if file.stat().st_size > MAX_FILE_BYTES:
-                    yield name, Refused(name, "larger than any dump", None)
-                else:
-                    yield name, file.read_bytes()
-            except OSError as error:
-                yield name, Refused(name, f"cannot be read: {error.strerror}", None)
+def _files(path: Path) -> list[tuple[str, Path]]:
+    if not path.is_dir():
+        return [(f"{path.absolute().parent.name}/{path.name}", path)]
+    return [(str(file.relative_to(path)), file) for file in sorted(path.rglob("*")) if file.is_file()]
 
 
-def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whole: bool) -> DumpSet:
+def _load_files(files: Sequence[tuple[str, Path]], prefix: str | None, whole: bool) -> list[Row]:
+    return _load(((name, _read(name, file)) for name, file in files), prefix, whole)
+
+
+def _read(name: str, file: Path) -> bytes | Refused:
+    try:
+        if file.stat().st_size > MAX_FILE_BYTES:
+            return Refused(name, "larger than any dump", rank_of(name, None))
+        return file.read_bytes()
+    except OSError as error:
+        return Refused(name, f"cannot be read: {error.strerror}", rank_of(name, None))
+
+
+def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whole: bool) -> list[Row]:
     digester = Digester()
-    found: list[RankDump] = []
-    refused: list[Refused] = []
+    rows: list[Row] = []
     with _without_gc():
         for name, content in blobs:
-            rank = rank_of(name, prefix)
             if isinstance(content, Refused):
-                refused.append(content)
+                rows.append(content)
                 continue
             try:
-                rows = _read_one(name, content, prefix, digester, whole)
+                rows += _read_one(name, content, prefix, digester, whole)
             except DumpError as error:
-                rows = [Refused(name, str(error), rank)]
-            found += [row for row in rows if isinstance(row, RankDump)]
-            refused += [row for row in rows if isinstance(row, Refused)]
-    dumps, twice, notes = settle_ranks(found)
-    return DumpSet(dumps, tuple(refused) + twice, notes)
+                rows.append(Refused(name, str(error), rank_of(name, prefix)))
+    return rows
 
 
-def _read_one(
-    name: str, content: bytes, prefix: str | None, digester: Digester, whole: bool
-) -> list[RankDump | Refused]:
+def _settle(rows: Sequence[Row]) -> DumpSet:
+    dumps, twice, notes = settle_ranks([row for row in rows if isinstance(row, RankDump)])
+    refused = [row for row in rows if isinstance(row, Refused)]
+    return DumpSet(dumps, (*sorted(refused, key=lambda r: r.source), *twice), notes)
+
+
+def _read_one(name: str, content: bytes, prefix: str | None, digester: Digester, whole: bool) -> list[Row]:
     data = _unpack(content)
     if not data.startswith(REDUCED_MARK):
         reduced = reduce_dump(load_dump(data), whole)
         return [_digest(name, name, reduced, prefix, digester)]
-    rows: list[RankDump | Refused] = []
+    rows: list[Row] = []
     for line in data.splitlines():
         own_name, reduced = decode_row(line)
         if "refused" in reduced:
