@@ -72,7 +72,7 @@ def _judgement(verdict: str, words: str, before: Sequence[StepValues]) -> Judgem
     finding = Finding(
         kind="loss_not_finite",
         text=words,
-        role=Role.CONTEXT,
+        role=Role.CONTEXT if verdict == "sudden" else Role.ORIGIN,
         grade=Grade.LIKELY,
         sequence=last.step,
         cites=(Citation(probe="logs", host=last.file.host, file=last.file.path, text=last.file.line(last.event)),),
