@@ -23,7 +23,7 @@ Call = tuple[str, str, list[int], str]
 
 def train(cluster: Cluster, fault: FaultKind = "none", *, watchdog: bool = False, warm: bool = True) -> Job:
     """Two ranks on each of two nodes."""
-    return cluster.train(fault, rank=CULPRIT, ranks_per_node=2, stall_seconds=1.5, watchdog=watchdog, warm=warm)
+    return cluster.train(fault, rank=CULPRIT, ranks_per_node=2, watchdog=watchdog, warm=warm)
 
 
 def stacks(cluster: Cluster, job: Job) -> dict[int, list[str]]:
