@@ -16,7 +16,7 @@ LAYERS = [
     {"probes", "readings", "signals"},
     {"reach", "flight_recorder", "bundle", "formats"},
     {"run"},
-    {"errors"},
+    {"errors", "neutral"},
 ]
 """From the front ends down; a package imports from its own layer and those below."""
 

@@ -1,13 +1,11 @@
-"""Show what a triage answers, on a recorded incident: no cluster needed."""
+"""Show what oncall answers, on a recorded incident: no cluster needed."""
 
 import argparse
-import asyncio
 import sys
 
+from oncall.commands.triage import wants_console
 from oncall.errors import UsageError
 from oncall.rehearse.incidents import incidents
-from oncall.report.printing import print_report
-from oncall.report.triage import replay
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,11 +13,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("incident", nargs="?", metavar="INCIDENT", help="one of those that --list shows")
     parser.add_argument("--list", action="store_true", help="list the recorded incidents")
     parser.add_argument("--triage", action="store_true", help="no console: the answer goes to stdout")
-    parser.add_argument("--json", action="store_true", help="the answer as JSON (`oncall schema triage`)")
+    parser.add_argument("--json", action="store_true", help="no console: the answer as JSON (`oncall schema triage`)")
+    parser.add_argument("--ascii", action="store_true", help="console: no sign beyond ASCII")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay one recorded incident; without a name the first."""
+    """Open the console on the recorded incidents, or print the answer to one, without a name to the first."""
     recorded = incidents()
     if args.list:
         width = max(map(len, recorded))
@@ -28,6 +27,15 @@ def run(args: argparse.Namespace) -> int:
     name = args.incident or next(iter(recorded))
     if name not in recorded:
         raise UsageError(f"no recorded incident {name}", f"there are: {', '.join(recorded)}")
-    report = asyncio.run(replay(recorded[name].bundle, lambda _: None))
-    print_report(report, as_json_text=args.json)
+    if wants_console(args):
+        from oncall.console.app import run_picker
+
+        chosen = {args.incident: recorded[args.incident]} if args.incident else recorded
+        return run_picker({key: (each.title, each.bundle) for key, each in chosen.items()}, ascii_signs=args.ascii)
+    import asyncio
+
+    from oncall.report.printing import print_report
+    from oncall.report.triage import replay
+
+    print_report(asyncio.run(replay(recorded[name].bundle, lambda _: None)), as_json_text=args.json)
     return 0

@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--port must be between 0 and 65535", "0 takes a free one, which is told on stderr")
     if args.first_rank is not None and args.first_rank < 0:
         raise UsageError("--first-rank must not be negative")
-    from oncall.signals.exporter import Exporter  # noqa: PLC0415  # keeps `oncall --help` quick
-    from oncall.signals.serve import serve  # noqa: PLC0415
+    from oncall.signals.exporter import Exporter
+    from oncall.signals.serve import serve
 
     exporter = Exporter(args.run_name, args.folders, args.first_rank)
     serve(exporter, args.address, args.port, args.interval, sys.stderr)

@@ -33,10 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the analysis; 0 nothing wrong found, 10 cause found, 11 undecided, 12 no usable dump."""
     # Imported here to keep `oncall --help` quick.
-    from oncall.flight_recorder import analyse, compare, load_paths  # noqa: PLC0415
-    from oncall.flight_recorder.answer import as_json, movement_json  # noqa: PLC0415
-    from oncall.flight_recorder.listing import list_entries  # noqa: PLC0415
-    from oncall.flight_recorder.report import as_text, narrow  # noqa: PLC0415
+    from oncall.flight_recorder import analyse, compare, load_paths
+    from oncall.flight_recorder.answer import as_json, movement_json
+    from oncall.flight_recorder.listing import list_entries
+    from oncall.flight_recorder.report import as_text, narrow
 
     ranks = None if args.ranks is None else _ranks(args.ranks)
     groups = None if args.groups is None else [name.strip() for name in args.groups.split(",")]

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from oncall.bundle.store import Bundle, Manifest
 from oncall.errors import UsageError
-from oncall.flight_recorder.report import neutral
+from oncall.neutral import neutral
 from oncall.report.progress_line import ProgressLine
 from oncall.report.triage import find_ranks
 from oncall.run.file import find, load, load_ranks

@@ -15,7 +15,7 @@ import zstandard
 
 from oncall.errors import UsageError
 from oncall.flight_recorder import analyse, load_blobs
-from oncall.flight_recorder.report import as_json as recorder_json
+from oncall.flight_recorder.answer import as_json as recorder_json
 from oncall.formats.event import Json, Parsed
 from oncall.formats.kernel import read_kernel
 from oncall.formats.kinds import kinds_text

@@ -33,7 +33,7 @@ def build_report(walk: Walk, *, bundle: str, took_s: float) -> Report:
     )
     return Report(
         **{field: getattr(account, field) for field in Account.__struct_fields__},
-        headline=_headline(verdict),
+        headline=_headline(verdict, case),
         exit_code=_EXIT_CODES[ending],
         verdict=verdict,
         actions=tuple(_actions(case, walk.conclusion.actions, hosts, texts)),
@@ -100,9 +100,12 @@ def _texts(case: Case, origins: tuple[Finding, ...], hosts: tuple[str, ...]) -> 
     }
 
 
-def _headline(verdict: Verdict) -> str:
+def _headline(verdict: Verdict, case: Case) -> str:
+    """Title, ranks with their places where the cause does not name them itself, cause, grade."""
+    who = case.name_ranks(verdict.ranks) if verdict.ranks else ""
+    cause = verdict.cause if who in verdict.cause else f"{who}, {verdict.cause}"
     grade = f" [{verdict.grade}]" if verdict.grade else ""
-    return f"{verdict.title}. {_capital(verdict.cause)}{grade}"
+    return f"{verdict.title}. {_capital(cause)}{grade}"
 
 
 def _capital(text: str) -> str:

@@ -18,7 +18,12 @@ def unknown_fields(template: str) -> list[str]:
 def fill(template: str, run: str, hosts: tuple[str, ...], texts: Mapping[str, str]) -> list[str | None]:
     """The commands of a template: one for each host where it holds `{host}`, else one."""
     step = texts["step"].strip(" ()").removeprefix("step ").replace(",", "") or "latest"
-    values = {"run": run, "hosts": fold_hosts(hosts), "step": step, "reason": f"oncall: {texts['what']}"[:200]}
+    values = {
+        "run": run,
+        "hosts": fold_hosts(hosts),
+        "step": step,
+        "reason": f"oncall: {texts['what'].split('; ')[0]}"[:160],
+    }
     quoted = {name: shlex.quote(value) for name, value in values.items()}
     if "{host}" in template:
         return [template.format(host=shlex.quote(host), **quoted) for host in hosts]
