@@ -14,6 +14,7 @@ import msgspec
 
 from oncall.bundle.evidence import QUERIES, Evidence, NodeAnswer
 from oncall.bundle.store import Bundle, ProbeFolder
+from oncall.flight_recorder.reducer import reducer_source
 from oncall.playbook.engine import Listener
 from oncall.playbook.events import NodeAnswered, ProbeFinished, ProbeStarted, Waiting
 from oncall.playbook.servers import Servers
@@ -26,6 +27,8 @@ from oncall.readings.dump_list import dump_list
 from oncall.readings.process_table import process_table
 from oncall.readings.suspected import suspected_ranks
 
+_WHOLE_UP_TO_BYTES = 64 * 1024 * 1024
+"""Dumps larger than this in all are reduced on the nodes: 1,024 ranks with 2,000 entries each are 290 MB."""
 _POLL_S = 2.0
 _FETCH_RESERVE_S = 15.0
 """Of the triage's time, what waiting for dumps leaves for fetching and reading them."""
@@ -214,7 +217,8 @@ class LiveSource:
         for answer in silent.values():
             folder.record(msgspec.structs.replace(answer, file=None))
         hosts = [host for host in self._hosts if host not in silent]
-        await self._ask(PROBES["flight_recorder"], case, hosts, folder=folder)
+        extra = {"REDUCER": reducer_source()} if listing and _too_large(listing) else None
+        await self._ask(PROBES["flight_recorder"], case, hosts, folder=folder, extra=extra)
 
     async def _wait_for_dumps(self, case: Case) -> None:
         """Dumps follow a time-out within 60 to 75 s: give those that are still to come their time."""
@@ -230,6 +234,11 @@ class LiveSource:
             await asyncio.sleep(min(_POLL_S, left))
             folder = await self._ask(PROBES["dumps"], case, self._hosts, keep_as="dumps_again")
             listed = dump_list(folder.evidence())
+
+
+def _too_large(listing: Evidence) -> bool:
+    """Whether the dumps are better cut down on the nodes before they cross the network."""
+    return sum(file.size or 0 for file in dump_list(listing).files) > _WHOLE_UP_TO_BYTES
 
 
 def _expected(case: Case) -> int:

@@ -44,7 +44,7 @@ def _samples(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
 
 def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
     own = ranks.on(host)
-    return {"PREFIX": run.paths.dumps or "", "RANKS": f" {' '.join(map(str, own))} " if own else "", "FETCH": "0"}
+    return {"PREFIX": run.paths.dumps or "", "RANKS": f" {' '.join(map(str, own))} " if own else "", "FETCH": "0", "REDUCER": ""}
 
 
 def _fetch(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:

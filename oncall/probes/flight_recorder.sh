@@ -1,5 +1,6 @@
 # Flight Recorder dumps of this node: which files there are, and, where FETCH says so, the files themselves.
 # RANKS: the ranks of this node, " 4 5 6 7 "; empty where they are not known.
+# REDUCER: a Python program that cuts a dump down to what the analysis reads; empty to send dumps whole.
 if [ -z "$PREFIX" ]; then
     first=$(training_processes | head -n 1 | cut -d ' ' -f 1)
     for name in TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE; do
@@ -22,11 +23,23 @@ mine() {
     [ -z "$number" ] && return 0
     case "$RANKS" in *" $number "*) return 0 ;; *) return 1 ;; esac
 }
+temporary=$(mktemp -d) || exit 1
+trap 'rm -rf "$temporary"' EXIT
 pack=cat
 encoding=none
 if command -v gzip >/dev/null 2>&1; then
     pack='gzip -1 -c'
     encoding=gzip
+fi
+if [ -n "$REDUCER" ]; then
+    # The job's own interpreter runs here for certain; what is called python3 may not be there.
+    python=$(training_processes | head -n 1 | while read -r pid rank; do readlink "/proc/$pid/exe"; done)
+    [ -x "$python" ] || python=$(command -v python3)
+    if [ -n "$python" ]; then
+        printf '%s' "$REDUCER" >"$temporary/reduce.py"
+        pack="$python $temporary/reduce.py"
+        encoding=gzip
+    fi
 fi
 limit 10 find "$folder" -maxdepth 2 -type f -name "$name*" ! -name '*.pipe' | sort | while read -r file; do
     mine "$file" || continue

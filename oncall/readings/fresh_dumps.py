@@ -7,7 +7,7 @@ from oncall.bundle.evidence import Evidence
 from oncall.flight_recorder import load_blobs
 from oncall.flight_recorder.model import DumpSet
 from oncall.readings.case import Case
-from oncall.readings.dump_list import dump_blobs, dump_list
+from oncall.readings.dump_list import DumpList, dump_blobs, dump_list
 from oncall.readings.log_set import log_set
 from oncall.readings.process_table import process_table
 from oncall.readings.progress import newest_step
@@ -34,7 +34,7 @@ def fresh_dumps(case: Case) -> FreshDumps | None:
     loaded, listed = case.view("flight_recorder", loaded_dumps), case.view("flight_recorder", dump_list)
     if loaded is None or listed is None:
         return None
-    ages = {file.source: file.age_s for file in listed.files}
+    ages = _ages_s(listed)
     limits = _oldest_s(case)
     stale = []
     for rank, dump in sorted(loaded.dumps.items()):
@@ -43,6 +43,16 @@ def fresh_dumps(case: Case) -> FreshDumps | None:
             stale.append(rank)
     fresh = {rank: dump for rank, dump in loaded.dumps.items() if rank not in stale}
     return FreshDumps(replace(loaded, dumps=fresh), tuple(stale))
+
+
+def _ages_s(listed: DumpList) -> dict[str, float]:
+    """The age of each dump by the names it may be loaded under; one that was reduced on its node has lost the host."""
+    ages: dict[str, float] = {}
+    for file in listed.files:
+        for name in (file.source, file.path):
+            if file.age_s is not None:
+                ages[name] = min(file.age_s, ages.get(name, inf))
+    return ages
 
 
 def _oldest_s(case: Case) -> dict[int | None, float]:

@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 
 from oncall.bundle.evidence import Part, split_parts
+from oncall.flight_recorder import analyse, load_blobs
+from oncall.flight_recorder.answer import as_json
+from oncall.flight_recorder.reducer import reducer_source
 from oncall.probes.catalogue import PROBES
+from oncall.readings.dump_list import dump_blobs
+from oncall.rehearse.incidents import incidents
 from oncall.run.file import parse
 from oncall.run.ranks import RankMap
 
@@ -166,3 +171,21 @@ def test_no_setting_of_the_run_file_runs_as_shell(tmp_path: Path, mark: str) -> 
         parts = ask(probe, run)
         assert [part.attributes["path"] for part in parts if part.name == "no-folder"]
     assert not Path("PWNED").exists()
+
+
+def test_dumps_reduced_on_the_node_give_the_same_answer(tmp_path: Path, mark: str) -> None:
+    """The dumps of a recorded incident, fetched whole and fetched through the reducer."""
+    evidence = incidents()["hang-by-code"].bundle.evidence("flight_recorder")
+    assert evidence is not None
+    for name, data in dump_blobs(evidence):
+        (tmp_path / Path(name).name).write_bytes(data)
+    answers = {}
+    sizes = {}
+    for way, reducer in {"whole": "", "reduced": reducer_source()}.items():
+        parts = ask("flight_recorder", f'{matching(mark)}[paths]\ndumps = "{tmp_path}/rank_"\n', REDUCER=reducer)
+        dumps = {part.attributes["path"]: gzip.decompress(part.data) for part in parts if part.name == "dump"}
+        sizes[way] = sum(len(data) for data in dumps.values())
+        answers[way] = as_json(analyse(load_blobs(dumps.items()), world_size=8))
+    assert answers["whole"]["origins"][0]["ranks"] == [5]
+    assert answers["reduced"]["origins"] == answers["whole"]["origins"]
+    assert sizes["reduced"] < sizes["whole"]
