@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "replay": "walk a recorded incident again, with no network",
     "demo": "show what a triage answers, on a recorded incident",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
+    "dump": "ask a running job for Flight Recorder dumps, after you confirm it",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
     "xid": "explain Xid codes, or the kernel log that holds them",
     "read": "read any file somebody sent you: kernel log, torchrun log, py-spy dump, Flight Recorder dump",

@@ -106,6 +106,11 @@ class LiveSource:
         asking = (self._ask(PROBES[probe], case, (host,), folder=self._folders[probe]) for probe in lacking)
         await asyncio.gather(*asking)
 
+    async def put(self, probe: Probe, case: Case, *, keep_as: str | None = None) -> Evidence:
+        """Put a probe to all nodes now; its answers are kept under `keep_as`, else under its own name."""
+        folder = await self._ask(probe, case, self._hosts, keep_as=keep_as)
+        return folder.evidence()
+
     async def close(self) -> None:
         """End what is still being asked; what it brought so far is kept."""
         for task in self._tasks.values():

@@ -44,7 +44,12 @@ def _samples(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
 
 def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
     own = ranks.on(host)
-    return {"PREFIX": run.paths.dumps or "", "RANKS": f" {' '.join(map(str, own))} " if own else "", "FETCH": "0", "REDUCER": ""}
+    return {
+        "PREFIX": run.paths.dumps or "",
+        "RANKS": f" {' '.join(map(str, own))} " if own else "",
+        "FETCH": "0",
+        "REDUCER": "",
+    }
 
 
 def _fetch(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
@@ -58,6 +63,10 @@ def _storage(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
 
 def _ras(run: Run, _ranks: RankMap, host: str) -> Mapping[str, str]:
     return {"ASK": "1" if host in expand_hosts(run.nodes)[:_RAS_HOSTS] else "0"}
+
+
+def _request(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    return {"PIPES": run.paths.pipes or "", "RANKS": ""}
 
 
 _ALL = (
@@ -158,6 +167,15 @@ _ALL = (
         deadline_s=45.0,
     ),
 )
+
+DUMP_REQUEST = Probe(
+    name="dump_request",
+    asks="Ask the ranks for a Flight Recorder dump",
+    script="dump_request.sh",
+    variables=_request,
+    by_hand="for p in {pipes}*.pipe; do echo 1 >$p; done",
+)
+"""The one script that acts: it is put only after the operator has confirmed it."""
 
 PROBES: Mapping[str, Probe] = {probe.name: probe for probe in _ALL}
 """Name → probe of the nodes."""

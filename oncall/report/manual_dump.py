@@ -1,0 +1,77 @@
+"""Asks a running job for Flight Recorder dumps through its pipes, waits for them, and reads them.
+
+This acts on the nodes: the job writes files that it would not have written. It is for what an operator has confirmed.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from oncall.bundle.evidence import Evidence
+from oncall.bundle.store import Bundle
+from oncall.flight_recorder import Analysis, analyse
+from oncall.playbook.sources import LiveSource
+from oncall.probes.catalogue import DUMP_REQUEST, PROBES
+from oncall.readings.case import Case
+from oncall.readings.dump_list import dump_list
+from oncall.readings.fresh_dumps import loaded_dumps
+from oncall.report.triage import Listener, case_of, live_source
+
+_WRITTEN_WITHIN_S = 20.0
+_POLL_S = 0.5
+_SLACK_S = 1.5
+"""Time stamps of files are whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManualDump:
+    """What came of the request: the ranks that were asked, for each other why not, and what their dumps say.
+
+    `late` are ranks that were asked and wrote nothing in time; `analysis` is None where no dump came.
+    """
+
+    asked: tuple[int, ...]
+    not_asked: dict[int, str]
+    late: tuple[int, ...]
+    analysis: Analysis | None
+
+
+async def dump_now(bundle: Bundle, listen: Listener) -> ManualDump:
+    """Ask all ranks for a dump, wait for the files at most 20 s, fetch and analyse them."""
+    case = case_of(bundle)
+    async with live_source(bundle, case, listen, None) as source:
+        began = time.monotonic()
+        asked, refused = _requests(await source.put(DUMP_REQUEST, case))
+        if not asked:
+            return ManualDump((), refused, (), None)
+        await _written(source, case, len(asked), began)
+        evidence = await source.put(PROBES["flight_recorder"], case)
+    age_limit_s = time.monotonic() - began + _SLACK_S
+    listed = dump_list(evidence)
+    fresh = {file.source for file in listed.files if file.age_s is not None and file.age_s <= age_limit_s}
+    loaded = loaded_dumps(evidence)
+    dumps = replace(loaded, dumps={rank: dump for rank, dump in loaded.dumps.items() if dump.source in fresh})
+    late = tuple(rank for rank in asked if rank not in dumps.dumps)
+    analysis = analyse(dumps, world_size=case.run.ranks.world_size) if dumps.dumps else None
+    return ManualDump(asked, refused, late, analysis)
+
+
+def _requests(evidence: Evidence) -> tuple[tuple[int, ...], dict[int, str]]:
+    asked, refused = [], {}
+    for _, part in evidence.all_parts("request"):
+        rank, outcome = part.number("rank"), part.attributes.get("outcome", "")
+        if rank is not None and outcome == "asked":
+            asked.append(rank)
+        elif rank is not None:
+            refused[rank] = outcome
+    return tuple(sorted(asked)), refused
+
+
+async def _written(source: LiveSource, case: Case, wanted: int, began: float) -> None:
+    """Wait until so many dumps are younger than the request, or until no more can be hoped for."""
+    while time.monotonic() - began < _WRITTEN_WITHIN_S:
+        listed = dump_list(await source.put(PROBES["dumps"], case, keep_as="dumps_again"))
+        limit_s = time.monotonic() - began + _SLACK_S
+        if sum(1 for file in listed.files if file.age_s is not None and file.age_s <= limit_s) >= wanted:
+            return
+        await asyncio.sleep(_POLL_S)
