@@ -3,6 +3,7 @@
 import statistics
 from itertools import pairwise
 
+from oncall.bundle.evidence import Evidence
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import Checkpoint, listed_checkpoints, newest_checkpoint
@@ -22,8 +23,8 @@ def checkpoint_age(case: Case) -> Judgement:
     newest = newest_checkpoint(case)
     listed = sorted(listed_checkpoints(case), key=lambda each: each.step)
     if newest is None:
-        if not case.coverage("logs").complete:
-            return unknown(f"no checkpoint seen: {case.coverage('logs').describe()}")
+        if not case.coverage("logs").complete or not case.view("logs", _lists_checkpoints):
+            return unknown(f"the folder was not listed: {case.coverage('logs').describe()}")
         return Judgement(verdict="none", reason=f"{case.run.paths.checkpoints} holds no checkpoint of a known step")
     age_s = next((each.age_s for each in listed if each.step == newest.step), newest.age_s)
     interval_s = _interval_s(listed)
@@ -33,6 +34,10 @@ def checkpoint_age(case: Case) -> Judgement:
         return unknown(f"{finding.text}; {lacking}", (finding,))
     verdict = "missed" if age_s > _MISSED * interval_s else "overdue" if age_s > _LATE * interval_s else "fresh"
     return Judgement(verdict=verdict, reason=finding.text, findings=(finding,))
+
+
+def _lists_checkpoints(evidence: Evidence) -> bool:
+    return any(True for _ in evidence.all_parts("checkpoints"))
 
 
 def _interval_s(listed: list[Checkpoint]) -> float | None:

@@ -1,0 +1,120 @@
+"""The restart-loop playbook comes to each of its conclusions from what attempts leave behind."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from oncall.playbook.loader import load
+
+from ..readings.evidence import NOW, UPTIME_S, Part, Scene, processes
+from .walking import concludes, kernel, rank_log, step_line, xid
+
+LOST = "GPU has fallen off the bus."
+PEER = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:4711\n"
+OOM = (
+    "[{uptime:12.6f}] Out of memory: Killed process 9005 (pt_main_thread) total-vm:1kB, anon-rss:98000000kB,"
+    " file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0\n"
+)
+
+
+def died(error: str, local: int, attempt: int, *, age_s: int) -> Part:
+    text = f'Traceback (most recent call last):\n  File "train.py", line 88, in step\n{error}'
+    return rank_log(text, attempt=attempt, local=local, stream="stderr", age_s=age_s)
+
+
+def reached(step: int, attempt: int, *, age_s: int) -> Part:
+    return rank_log(step_line(step), attempt=attempt, age_s=age_s)
+
+
+def loop(
+    scene: Scene,
+    deaths: Mapping[int, tuple[str, int, str, int]],
+    text: str | None = "",
+    *,
+    attempts: int = 3,
+    folders: bool = True,
+) -> Scene:
+    """Attempts 0 to `attempts`, 300 s apart; `deaths` maps some to (host, local rank, error, last step)."""
+    answers: dict[str, list[Part] | str] = {"node001": [], "node002": []}
+    stamps = "".join(
+        f"{int(NOW.timestamp()) - 300 * (attempts - n)} /l/run42_x/attempt_{n}\n" for n in range(attempts + 1)
+    )
+    for parts in answers.values():
+        assert isinstance(parts, list)
+        if folders:
+            parts.append(("attempts", {}, stamps))
+    for attempt, (host, local, error, step) in deaths.items():
+        parts = answers[host]
+        assert isinstance(parts, list)
+        age_s = 300 * (attempts - attempt) - 100
+        parts += [died(error, local, attempt, age_s=age_s), reached(step, attempt, age_s=age_s + 5)]
+        parts.append(died(PEER, (local + 1) % 4, attempt, age_s=age_s - 2))
+    scene.say("processes", {"node001": processes(range(4)), "node002": processes(range(4, 8))})
+    scene.say("logs", answers)
+    refused: list[Part] = [("refused", {}, "dmesg: read kernel buffer failed: Operation not permitted\n")]
+    return scene.say("kernel", {"node001": kernel(), "node002": refused if text is None else kernel(text)})
+
+
+BAD_BATCH = "ValueError: expected 4096 tokens, found 4095 in shard 17\n"
+CUDA = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
+PATH = "FileNotFoundError: [Errno 2] No such file or directory: '/data/vocab.json'\n"
+SAME_HOST = {n: ("node002", n, CUDA, 100 + 37 * n) for n in range(3)}
+DIFFERENT = {0: ("node001", 0, BAD_BATCH, 10), 1: ("node002", 2, CUDA, 55), 2: ("node001", 3, PATH, 80)}
+
+CASES: dict[str, Callable[[Scene], Scene]] = {
+    "same-step": lambda scene: loop(scene, dict.fromkeys(range(3), ("node002", 1, BAD_BATCH, 10))),
+    "same-host": lambda scene: loop(scene, SAME_HOST),
+    "same-error": lambda scene: loop(
+        scene, {0: ("node001", 0, PATH, 3), 1: ("node002", 1, PATH, 40), 2: ("node001", 2, PATH, 90)}
+    ),
+    "hardware-fault": lambda scene: loop(scene, SAME_HOST, xid(79, text=LOST)),
+    "program-error": lambda scene: loop(scene, SAME_HOST, xid(31, text="Ch 0000000a, intr 00000000. MMU Fault")),
+    "out-of-memory": lambda scene: loop(scene, {}, OOM.format(uptime=UPTIME_S - 200)),
+    "different": lambda scene: loop(scene, DIFFERENT),
+    "loop-unexplained": lambda scene: loop(scene, {}),
+    "restarted": lambda scene: loop(scene, {0: ("node002", 1, CUDA, 10)}, attempts=1),
+    "first-start": lambda scene: loop(scene, {}, attempts=0),
+    "not-enough": lambda scene: loop(scene, {}, folders=False),
+}
+
+
+@pytest.mark.parametrize("conclusion", CASES)
+def test_each_conclusion_is_reached_from_its_state(conclusion: str, tmp_path: Path) -> None:
+    assert concludes(CASES[conclusion](Scene(tmp_path)), "restart-loop").conclusion_id == conclusion
+
+
+def test_none_is_left_out() -> None:
+    assert CASES.keys() == load("restart-loop").conclusions.keys()
+
+
+def test_the_host_that_each_attempt_dies_on_is_named_with_what_it_dies_of(tmp_path: Path) -> None:
+    walked = concludes(CASES["same-host"](Scene(tmp_path)), "restart-loop")
+    pattern = walked.steps[1].judgement
+    assert pattern.findings[0].hosts == ("node002",)
+    assert pattern.findings[0].ranks == (4, 5, 6)
+    assert "attempt 2: rank 6 on node002 after step 174: torch.AcceleratorError: CUDA error" in pattern.reason
+
+
+def test_ranks_that_lost_their_peer_are_not_taken_for_the_first_to_die(tmp_path: Path) -> None:
+    """Their files are written at the same time; only the words tell who was first."""
+    deaths = dict.fromkeys(range(3), ("node002", 1, BAD_BATCH, 10))
+    walked = concludes(loop(Scene(tmp_path), deaths), "restart-loop")
+    assert walked.steps[1].judgement.findings[0].ranks == (5,)
+
+
+@pytest.mark.parametrize("what", ["no node answers", "no kernel log may be read"])
+def test_what_is_withheld_is_not_made_up(what: str, tmp_path: Path) -> None:
+    if what == "no node answers":
+        walked = concludes(
+            Scene(tmp_path).say("logs", {"node001": "timed out", "node002": "timed out"}), "restart-loop"
+        )
+        assert walked.conclusion_id == "not-enough"
+    else:
+        walked = concludes(loop(Scene(tmp_path), SAME_HOST, None), "restart-loop")
+        assert (walked.conclusion_id, walked.steps[-1].verdict) == ("same-host", "unknown")
+
+
+def test_slow_restarts_are_no_loop(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, more="[thresholds]\nrestart_window_s = 200\n")
+    assert concludes(loop(scene, SAME_HOST), "restart-loop").conclusion_id == "restarted"
