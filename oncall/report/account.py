@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from oncall.playbook.by_hand import ready
 from oncall.playbook.engine import WalkedStep
 from oncall.probes.catalogue import PROBES
 from oncall.readings.case import Case
@@ -102,10 +103,7 @@ def _steps(case: Case, steps: Sequence[WalkedStep], names: dict[Finding, str]) -
 
 def by_hand(case: Case, command: str) -> str:
     """A step's command with the run's name and paths filled in."""
-    paths = case.run.paths
-    for field, value in (("run", case.run.name), ("logs", paths.logs), ("dumps", paths.dumps)):
-        command = command.replace("{" + field + "}", value or f"<paths.{field}>")
-    return command
+    return ready(case.run, command)
 
 
 def _coverage(case: Case, steps: Sequence[WalkedStep]) -> dict[str, ProbeCoverage]:

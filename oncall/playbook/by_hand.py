@@ -1,0 +1,60 @@
+"""The commands by which a person asks what a step asks, filled in for a run and ready to paste."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oncall.run.model import Run
+
+FIELDS = ("run", "logs", "dumps", "checkpoints")
+"""What a command may hold in braces; a path that the run file does not name stays visible as `<paths.name>`."""
+
+_PART = re.compile(r"(?:^|; )(?P<mark>promql|on the node): ")
+
+
+class Where(StrEnum):
+    """Where a command belongs: one node's shell, the console's own, or Prometheus."""
+
+    NODE = "node"
+    HERE = "here"
+    PROMETHEUS = "promql"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing to paste."""
+
+    where: Where
+    text: str
+
+
+def ready(run: Run, command: str) -> str:
+    """A command with the run's name and paths filled in."""
+    paths = run.paths
+    known = {"run": run.name, "logs": paths.logs, "dumps": paths.dumps, "checkpoints": paths.checkpoints}
+    for field in FIELDS:
+        command = command.replace("{" + field + "}", known[field] or f"<paths.{field}>")
+    return command
+
+
+def commands(run: Run, by_hand: str) -> tuple[Command, ...]:
+    """The commands of a step, such as `promql: QUERY; on the node: COMMAND`; one without a mark is for a shell."""
+    return tuple(_split(ready(run, by_hand)))
+
+
+def _split(text: str) -> Iterator[Command]:
+    marks = list(_PART.finditer(text))
+    if not marks or marks[0].start() > 0:
+        first = text[: marks[0].start()] if marks else text
+        yield Command(Where.HERE if _runs_here(first) else Where.NODE, first)
+    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        body = text[mark.end() : following.start() if following else len(text)]
+        if mark["mark"] == "promql":
+            yield from (Command(Where.PROMETHEUS, query.strip()) for query in body.split("; "))
+        else:
+            yield Command(Where.NODE, body)
+
+
+def _runs_here(text: str) -> bool:
+    return text.startswith("oncall ") and not text.startswith("oncall fr ")
