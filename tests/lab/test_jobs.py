@@ -4,12 +4,12 @@ import itertools
 import json
 import pickle
 import subprocess
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
 from .cluster import Cluster
-from .job import FaultKind, Job
+from .job import FaultKind, Job, Options
 from .node import Node
 
 pytestmark = pytest.mark.lab
@@ -21,9 +21,9 @@ ALL_REDUCE = "gloo:all_reduce"
 Call = tuple[str, str, list[int], str]
 
 
-def train(cluster: Cluster, fault: FaultKind = "none", *, watchdog: bool = False, warm: bool = True) -> Job:
+def train(cluster: Cluster, fault: FaultKind = "none", **options: Unpack[Options]) -> Job:
     """Two ranks on each of two nodes."""
-    return cluster.train(fault, rank=CULPRIT, ranks_per_node=2, watchdog=watchdog, warm=warm)
+    return cluster.train(fault, rank=CULPRIT, ranks_per_node=2, **options)
 
 
 def stacks(cluster: Cluster, job: Job) -> dict[int, list[str]]:
@@ -59,7 +59,7 @@ def state(cluster: Cluster, node: Node, pid: int) -> str:
 
 @pytest.mark.parametrize("warm", [False, True])
 def test_healthy_job_goes_on_and_dumps_when_asked(warm: bool, cluster: Cluster) -> None:
-    job = train(cluster, warm=warm)
+    job = train(cluster, warm=warm, stall_seconds=60)  # so that the only dump is the one asked for
     job.wait_steps(3)
     assert job.pids().keys() == OTHERS | {CULPRIT}
     assert not job.dumps()
