@@ -23,7 +23,8 @@ Call = tuple[str, str, list[int], str]
 
 def train(cluster: Cluster, fault: FaultKind = "none", **options: Unpack[Options]) -> Job:
     """Two ranks on each of two nodes."""
-    return cluster.train(fault, rank=CULPRIT, ranks_per_node=2, **options)
+    options |= {"rank": CULPRIT, "ranks_per_node": 2}
+    return cluster.train(fault, **options)
 
 
 def stacks(cluster: Cluster, job: Job) -> dict[int, list[str]]:
