@@ -37,7 +37,9 @@ class Digester:
     def __init__(self) -> None:
         self._stacks: dict[Stack, Stack] = {}
         self._signatures: dict[Signature, Signature] = {}
+        self._texts: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._groups: dict[tuple[str, str, tuple[int, ...]], Group] = {}
         self._members: dict[str, tuple[int, ...]] = {}
 
     def digest(self, reduced: Mapping[str, Any], rank: int, source: str, host: str | None) -> RankDump:
@@ -47,7 +49,7 @@ class Digester:
         entries = [e for e in _list(reduced.get("entries")) if _is_entry(e)]
         ops = tuple(self._op(e, device, frames) for e in entries)
         config = self._config(reduced.get("pg_config"))
-        names = {str(e.get("pg_id")): e["process_group"][0] for e in entries if "pg_id" in e}
+        names = {str(e.get("pg_id")): self._share(e["process_group"][0]) for e in entries if "pg_id" in e}
         status = _mapping(reduced.get("pg_status"))
         by_id = _names_by_id(names, config, status)
         total = _int(reduced.get("total"))
@@ -55,12 +57,12 @@ class Digester:
             rank=rank,
             source=source,
             host=host,
-            version=_text(reduced.get("version")),
+            version=self._share(_text(reduced.get("version")) or "") or None,
             device=device,
             ops=ops,
             config=config,
             descs={
-                e["process_group"][0]: _text(e["process_group"][1]) or ""
+                self._share(e["process_group"][0]): self._share(_text(e["process_group"][1]) or "")
                 for e in entries
                 if len(e["process_group"]) > 1
             },
@@ -72,6 +74,10 @@ class Digester:
             wrapped=reduced.get("oldest") not in (0, None),
             only_active=bool(entries) and reduced.get("finished") is False,
         )
+
+    def _share(self, text: str) -> str:
+        """One object for equal texts of all files."""
+        return self._texts.setdefault(text, text)
 
     def _op(self, e: Mapping[str, Any], device: bool, frames: dict[tuple[int, ...], Stack]) -> Op:
         get = e.get
@@ -94,14 +100,15 @@ class Digester:
             _elements(get("output_sizes")),
         )
         p2p_seq, created = get("p2p_seq_id"), get("time_created_ns")
+        # Sums are copies: a number of the file's own would keep the memory block it lies in from being used again.
         return Op(
-            e["record_id"],
-            e["process_group"][0],
-            e["collective_seq_id"],
-            p2p_seq if type(p2p_seq) is int else 0,
+            e["record_id"] + 0,
+            self._share(e["process_group"][0]),
+            e["collective_seq_id"] + 0,
+            p2p_seq + 0 if type(p2p_seq) is int else 0,
             self._signatures.setdefault(signature, signature),
             get("state") == "completed" or (not device and get("retired") is True),
-            created if type(created) is int and created > 0 else None,
+            created + 0 if type(created) is int and created > 0 else None,
             self._stack(get("frames"), frames),
             peers,
         )
@@ -110,14 +117,11 @@ class Digester:
         if not isinstance(raw, (list, tuple)):
             return ()
         rows = raw[:MAX_FRAMES]
+        # The unpickler gives one object for a frame that is written once, so identity tells equal stacks of one file.
         key = tuple(map(id, rows))
         stack = seen.get(key)
         if stack is None:
-            stack = tuple(
-                Frame(_text(row.get("name")) or "?", _text(row.get("filename")) or "?", _int(row.get("line")) or 0)
-                for row in rows
-                if isinstance(row, dict)
-            )
+            stack = tuple(_frame(row) for row in rows if isinstance(row, dict))
             stack = seen[key] = self._stacks.setdefault(stack, stack)
         return stack
 
@@ -125,7 +129,10 @@ class Digester:
         groups = {}
         for key, value in _mapping(raw).items():
             if isinstance(value, dict):
-                groups[key] = Group(key, _text(value.get("desc")) or "", self._ranks(value.get("ranks")))
+                row = (key, _text(value.get("desc")) or "", self._ranks(value.get("ranks")))
+                group = self._groups.get(row)
+                group = group if group is not None else self._groups.setdefault(row, Group(*row))
+                groups[group.name] = group
         return groups
 
     def _ranks(self, raw: object) -> tuple[int, ...]:
@@ -171,6 +178,13 @@ def _timed(rows: object) -> dict[int, float]:
 def _canonical(name: str) -> str:
     op = name.rpartition(":")[2] or "unnamed"
     return _OP_ALIASES.get(op, op)
+
+
+def _frame(row: Mapping[str, Any]) -> Frame:
+    name, file, line = row.get("name"), row.get("filename"), row.get("line")
+    if type(name) is str and type(file) is str and type(line) is int and len(name) < MAX_TEXT and len(file) < MAX_TEXT:
+        return Frame(name, file, line)
+    return Frame(_text(name) or "?", _text(file) or "?", _int(line) or 0)
 
 
 def _first_type(names: object) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ console's own loader passes every dump through `reduce_dump`, so the answer does
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import pickle
 import sys
@@ -22,7 +21,7 @@ GZIP_MARK = b"\x1f\x8b"
 MAX_FILE_BYTES = 1 << 30
 """A 20,000-entry ring is 3 MB, the rank list of a 16k world 100 kB: a gigabyte is no dump."""
 MAX_ENTRIES = 2_000_000
-HISTORY = 12
+HISTORY = 8
 """Newest entries kept per group: enough to see where a rank was and to compare it with its neighbours."""
 HOST_HISTORY = 256
 """The same for backends that block the host (gloo): what would come next is read from the period of the past."""
@@ -72,16 +71,29 @@ class _Plain(pickle.Unpickler):
 
 
 class _Source:
-    """A file of bytes for the unpickler; it reads blocks where there is `peek`.
+    """A file of bytes for the unpickler that hands over all it has at the first `peek`.
 
-    Read opcode by opcode a dump takes four times as long (CPython 3.11 `Modules/_pickle.c`, `_Unpickler_ReadFromFile`).
+    CPython 3.11 asks a file without `peek` for every opcode, which takes four times as long, and a buffered one for
+    each block (`Modules/_pickle.c`, `_Unpickler_ReadFromFile`).
     """
 
-    __slots__ = ("peek", "read", "readline")
+    __slots__ = ("_at", "_data")
 
     def __init__(self, data: bytes) -> None:
-        stream = io.BufferedReader(io.BytesIO(data))
-        self.read, self.readline, self.peek = stream.read, stream.readline, stream.peek
+        self._data = data
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        part = self._data[self._at : self._at + size]
+        self._at += len(part)
+        return part
+
+    def readline(self) -> bytes:
+        end = self._data.find(b"\n", self._at) + 1
+        return self.read((end or len(self._data)) - self._at)
+
+    def peek(self, size: int) -> bytes:
+        return self._data[self._at :]
 
 
 @contextmanager
