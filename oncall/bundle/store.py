@@ -8,6 +8,7 @@ events.jsonl             what the walk did, in order
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -21,6 +22,9 @@ from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
 from oncall.errors import OncallError, UsageError
 
 SCHEMA = "oncall.bundle/1"
+
+AUTOMATIC = "automatic"
+"""The playbook of an incident for which none was named, as long as the evidence has not decided."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +167,12 @@ class Bundle:
     def append_event(self, event: msgspec.Struct) -> None:
         """Add one event of the walk."""
         _append(self.path / "events.jsonl", msgspec.json.encode(event))
+
+    def choose(self, playbook: str) -> None:
+        """Remember which playbook was chosen, so that a replay walks the same. A full disk leaves it to be chosen."""
+        self.manifest = msgspec.structs.replace(self.manifest, playbook=playbook)
+        with suppress(OSError):
+            self.write("manifest.json", msgspec.json.format(msgspec.json.encode(self.manifest)))
 
     def write(self, name: str, data: bytes) -> None:
         """Keep one more file of the incident, whole or not at all."""

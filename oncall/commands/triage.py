@@ -5,10 +5,11 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from oncall.bundle.store import Bundle, Manifest
+from oncall.bundle.store import AUTOMATIC, Bundle, Manifest
 from oncall.errors import UsageError
 from oncall.run.file import find, load, load_ranks
 from oncall.run.ranks import dump_rank_map
+from oncall.signals.run_queries import checked_queries
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +17,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="name or path of a run file")
     parser.add_argument("--triage", action="store_true", help="no console: the answer goes to stdout")
     parser.add_argument("--json", action="store_true", help="no console: the answer as JSON (`oncall schema triage`)")
-    parser.add_argument("--playbook", default="hang", metavar="NAME", help="decision tree to walk (default: hang)")
+    parser.add_argument(
+        "--playbook",
+        default=AUTOMATIC,
+        metavar="NAME",
+        help="decision tree to walk (default: what alerts, metrics and logs call for)",
+    )
     parser.add_argument("--guide", action="store_true", help="console: one step at a time, yours to overrule")
     parser.add_argument("--read-only", action="store_true", help="console: no action can be run")
     parser.add_argument("--ascii", action="store_true", help="console: no sign beyond ASCII")
@@ -32,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--deadline takes a number of seconds above 0")
     path = find(args.run)
     described = load(path)
+    checked_queries(described, str(path))
     ranks = load_ranks(path, described)
     manifest = Manifest(run=described.name, started=datetime.now(UTC), playbook=args.playbook)
     bundle = Bundle.create(manifest, path.read_text(encoding="utf-8"), args.bundle)

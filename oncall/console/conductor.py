@@ -40,6 +40,7 @@ from oncall.probes.catalogue import PROBES
 from oncall.readings.registry import READINGS
 from oncall.report.account import by_hand
 from oncall.report.build import build_draft, build_report
+from oncall.report.choice import chosen_playbook
 from oncall.report.triage import case_of, live_source, replay
 from oncall.run.nodes import expand_hosts
 
@@ -98,7 +99,8 @@ class Conductor:
         hosts = len(expand_hosts(self._case.run.nodes))
         seen = replace(take_in_all(self._snapshot, journal), hosts=hosts, playbooks=tuple(sorted(shipped())))
         self._publish(replace(seen, guided=seen.guided or resumes))
-        self._start(standing.playbook or self._bundle.manifest.playbook, announce=seen.guided and not resumes)
+        playbook = standing.playbook or await chosen_playbook(self._bundle, self._source, self._case)
+        self._start(playbook, announce=seen.guided and not resumes)
         if resumes:
             await self._take_again(len(standing.steps))
             self._keeps = True

@@ -1,4 +1,4 @@
-"""Asks Alertmanager's API v2 for the alerts of a run, those that are silenced or inhibited too."""
+"""Asks Alertmanager's API v2 for its alerts, those that are silenced or inhibited too."""
 
 import time
 from collections.abc import Callable
@@ -16,17 +16,12 @@ from oncall.run.model import Run
 ITEM = "alerts"
 
 
-def alert_matchers(run: Run) -> tuple[str, ...]:
-    """What singles out the alerts of a run, as Alertmanager's `filter` takes it."""
-    return run.alertmanager.match if run.alertmanager.match is not None else (f'run="{run.name}"',)
-
-
 class AlertmanagerServer:
     """An Alertmanager. Close it when done; a call that still runs ends by itself."""
 
     def __init__(self, run: Run) -> None:
         self._endpoint = run.alertmanager
-        self._matchers = alert_matchers(run)
+        self._matchers = run.alertmanager.match
         self._workers = Workers(1, "alertmanager")
 
     def close(self) -> None:

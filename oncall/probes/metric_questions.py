@@ -1,21 +1,18 @@
 """What is asked of Prometheus: each signal's last minutes, the age of its samples, and the run's step time so far."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
-from oncall.errors import ConfigError
 from oncall.readings.baseline import HISTORY
+from oncall.readings.job_facts import RECENT_RESTARTS
 from oncall.run.model import Run
-from oncall.signals.selectors import newest_query
-from oncall.signals.signal import Matchers
-from oncall.signals.vocabulary import queries
+from oncall.signals.run_queries import run_queries
+from oncall.signals.selectors import newest_query, selectors
 
 ASKED = (
     *("step", "step_time_s", "step_time_s_p50", "last_step_completed_timestamp_seconds", "mfu", "mfu_baseline"),
     *("span_seconds", "comm_wait_s", "data_wait_s", "log_bytes_total", "loss_is_finite", "finished"),
-    *("mem_inactive_split", "num_alloc_retries", "num_device_alloc"),
+    *("mem_inactive_split", "num_alloc_retries"),
     *("ckpt_duration_s", "ckpt_baseline_s", "ckpt_failed_total", "restart_total", "attempt_start_timestamp_seconds"),
     *("sm_clock", "gpu_temp", "memory_temp", "power", "clocks_event_reasons", "xid", "ecc_dbe"),
     *("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay"),
@@ -42,27 +39,8 @@ class Question:
     step_s: float | None = None
 
 
-def run_queries(run: Run) -> Mapping[str, str]:
-    """Signal → PromQL of this run, "" for one that the site is without.
-
-    Raises ConfigError where the run file's `[signals]` are wrong.
-    """
-    settings = run.prometheus
-    train = settings.train if settings.train is not None else f'run="{_quoted(run.name)}"'
-    matchers = Matchers(train=train, dcgm=settings.dcgm, node=settings.node, window=settings.window)
-    return MappingProxyType(queries(matchers, run.signals))
-
-
-def checked_queries(run: Run, file: str) -> Mapping[str, str]:
-    """As `run_queries`, with the run file named in what is raised."""
-    try:
-        return run_queries(run)
-    except ConfigError as error:
-        raise ConfigError([f"{file}: {problem}" for problem in error.problems], error.hint) from error
-
-
 def now_questions(run: Run, now: datetime, signals: tuple[str, ...] = ASKED) -> dict[str, tuple[Question, ...]]:
-    """Item → its questions: the last stretch of each signal, and the step time over the look-back."""
+    """Item → its questions: the last stretch of each signal, the step time over the look-back, recent restarts."""
     promql = run_queries(run)
     asked: dict[str, tuple[Question, ...]] = {}
     for name in signals:
@@ -75,6 +53,10 @@ def now_questions(run: Run, now: datetime, signals: tuple[str, ...] = ASKED) -> 
         median = f"quantile(0.5, {promql['step_time_s']})"
         start = now - timedelta(seconds=past_s)
         asked[HISTORY] = (Question("history", median, now, start, max(1.0, past_s / _HISTORY_POINTS)),)
+    restarts = selectors(promql["restart_total"])
+    if "restart_total" in asked and restarts:
+        window_s = round(run.thresholds.restart_window_s)
+        asked[RECENT_RESTARTS] = (Question("now", f"max(increase({restarts[0]}[{window_s}s]))", now),)
     return asked
 
 
@@ -86,7 +68,3 @@ def baseline_questions(run: Run, end: datetime, signals: tuple[str, ...] = ASKED
 
 def _stretch(part: str, query: str, end: datetime) -> Question:
     return Question(part, query, end, end - timedelta(seconds=WINDOW_S), WINDOW_S / (POINTS - 1))
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -9,7 +9,6 @@ from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.series_join import Subject
 from oncall.readings.suspected import suspected_ranks
-from oncall.run.nodes import fold_hosts, fold_ranks
 
 _OF_GPU = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay")
 _OF_HOST = ("ib_link_downed", "ib_link_recovery", "ib_receive_errors", "ib_transmit_discards")
@@ -56,7 +55,7 @@ def links(case: Case) -> Judgement:
     if lacking:
         more = f"; and {len(lacking) - 1} more counters" if len(lacking) > 1 else ""
         return unknown(f"no errors where they are counted; {lacking[0]}{more}")
-    return Judgement(verdict="clear", reason=f"no link errors on ranks {fold_ranks(ranks)} of {fold_hosts(hosts)}")
+    return Judgement(verdict="clear", reason=f"no link errors: {case.name_ranks(ranks)}")
 
 
 def _asked(case: Case, ranks: Iterable[int], hosts: Iterable[str]) -> Iterator[tuple[Measured, tuple[Subject, ...]]]:

@@ -17,6 +17,14 @@ _NOW, _THEN, _NEWEST = "now", "then", "newest"
 _LAST_STEP = "last_step_completed_timestamp_seconds"
 _TELL_WHO_IS_BEHIND = (_LAST_STEP, "step_time_s_p50")
 
+_LATEST = frozenset(
+    {
+        *("step", _LAST_STEP, "attempt_start_timestamp_seconds", "finished", "loss_is_finite", "xid", "ecc_dbe"),
+        *("num_alloc_retries", "ckpt_duration_s", "ckpt_failed_total", "restart_total", "ib_state", "ib_rate"),
+    }
+)
+"""Signals that tell what stands now, not how something goes: of a stretch their last value counts, not the median."""
+
 Merge = Callable[[Iterable[float]], float]
 
 
@@ -79,11 +87,11 @@ def measure(
     """A signal, joined to the ranks of the run, or to its hosts.
 
     `name` picks the series with this label `name` (a span's); `several` makes one value of several series of one
-    subject. Values of a stretch are brought to their median, those of bits (`any_bit`) to all that were set.
+    subject. Of a stretch the median counts, of bits (`any_bit`) all that were set, of what stands now the last value.
     """
     return case.once(
         (measure, signal, by_host, name, several),
-        lambda: _measure(case, signal, _Fit(_joiner(case), by_host, name, several)),
+        lambda: _measure(case, signal, _Fit(_joiner(case), by_host, name, several, latest=signal in _LATEST)),
     )
 
 
@@ -97,6 +105,7 @@ class _Fit:
     by_host: bool
     name: str | None
     several: Merge
+    latest: bool
 
     def subjects(self, curve: Curve) -> tuple[Subject, ...]:
         if self.name is not None and curve.labels.get("name") != self.name:
@@ -106,7 +115,9 @@ class _Fit:
             return () if host is None else (host,)
         return self.joiner.ranks_of(curve.labels)
 
-    def of_stretch(self, values: Iterable[float]) -> float:
+    def of_stretch(self, values: list[float]) -> float:
+        if self.latest:
+            return values[-1]
         return self.several(values) if self.several is any_bit else statistics.median(values)
 
 

@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from oncall.playbook.by_hand import ready
 from oncall.playbook.engine import WalkedStep
 from oncall.probes.catalogue import PROBES
+from oncall.readings.alert_set import alerts
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
 from oncall.readings.finding import Finding, Role
+from oncall.readings.job_state import job_state
 from oncall.readings.log_set import log_set
 from oncall.readings.progress import Progress, newest_step, stalled_after_s
 from oncall.readings.suspects import suspect
+from oncall.readings.symptom import symptom
+from oncall.report.metric_panels import metric_panels, metrics_last_step
 from oncall.report.model import Account, Cost, LastStep, NumberedFinding, ProbeCoverage, State, StepReport
 from oncall.report.seen import seen
 from oncall.run.nodes import fold_ranks
@@ -50,7 +54,7 @@ def build_account(
         started=case.now,
         playbook=playbook,
         state=state,
-        last_step=_last_step(step),
+        last_step=_last_step(step) or metrics_last_step(case),
         cost=_cost(case, step),
         suspects=tuple(suspect(case, rank) for rank in ranks[:_MOST_SUSPECTS]),
         waiting_ranks=fold_ranks(waiting - set(ranks)),
@@ -63,19 +67,26 @@ def build_account(
         coverage=coverage,
         seen=seen(case, PROBES),
         bundle=bundle,
+        panels=metric_panels(case),
+        job=job_state(case),
+        symptom=symptom(case),
+        alerts=alerts(case),
     )
 
 
 def state_of(steps: Sequence[WalkedStep]) -> State:
     """What the steps say of the job; `unknown` where none says."""
     verdicts = {step.step: step.verdict for step in steps}
-    if verdicts.get("progress") == "moving":
+    if verdicts.get("progress") == "moving" or verdicts.get("slower") == "steady":
         return "running"
+    if verdicts.get("slower") == "slower":
+        return "slowed"
     if verdicts.get("restarting") == "restarting":
         return "restarting"
     if "job-gone" in verdicts.values():
         return "gone"
-    return "stopped" if verdicts.get("progress") == "stopped" else "unknown"
+    stopped = verdicts.get("progress") == "stopped" or verdicts.get("slower") == "stalled"
+    return "stopped" if stopped else "unknown"
 
 
 def _last_step(step: Progress | None) -> LastStep | None:
@@ -110,7 +121,7 @@ def _coverage(case: Case, steps: Sequence[WalkedStep]) -> dict[str, ProbeCoverag
     probes = dict.fromkeys(("processes", *(probe for step in steps for probe in step.probes)))
     covered = {probe: case.coverage(probe) for probe in probes}
     return {
-        probe: ProbeCoverage(asked=len(each.asked), answered=len(each.answered), missing=dict(each.missing))
+        probe: ProbeCoverage(asked=len(each.asked), answered=len(each.answered), missing=dict(each.missing), of=each.of)
         for probe, each in covered.items()
         if each.asked
     }

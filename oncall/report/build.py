@@ -130,5 +130,6 @@ def _actions(
 
 def _state(walk: Walk) -> State:
     told = state_of(walk.steps)
-    stands = told == "unknown" and walk.conclusion.ending is not Ending.NOT_ENOUGH
+    asks_progress = "progress" in walk.playbook.steps
+    stands = told == "unknown" and asks_progress and walk.conclusion.ending is not Ending.NOT_ENOUGH
     return "stopped" if stands else told

@@ -7,14 +7,17 @@ import msgspec
 
 from oncall.flight_recorder.model import Grade
 from oncall.playbook.model import Ending
+from oncall.readings.alert_set import AlertRow
 from oncall.readings.finding import Finding
+from oncall.readings.job_state import JobState
 from oncall.readings.suspects import Suspect
+from oncall.readings.symptom import Symptom
 from oncall.report.panels import Panel
 from oncall.report.seen import Seen
 
 SCHEMA = "oncall.triage/1"
 
-State = Literal["running", "stopped", "restarting", "gone", "unknown"]
+State = Literal["running", "slowed", "stopped", "restarting", "gone", "unknown"]
 
 
 class NumberedFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +73,12 @@ class ReadyAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProbeCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How many nodes answered a probe, and why the others did not (host → reason)."""
+    """How many nodes (or queries) answered a probe, and why the others did not (host or query → reason)."""
 
     asked: int
     answered: int
     missing: dict[str, str]
+    of: str = "nodes"
 
 
 class LastStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +100,10 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an incident, whether or not the walk has ended. Times are UTC, durations in seconds."""
+    """What is known of an incident, whether or not the walk has ended. Times are UTC, durations in seconds.
+
+    `symptom` is what the evidence calls for, whichever playbook is walked; `alerts` is None where nobody was asked.
+    """
 
     run: str
     started: datetime
@@ -116,6 +123,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     seen: Seen
     bundle: str
     panels: tuple[Panel, ...] = ()
+    job: JobState | None = None
+    symptom: Symptom | None = None
+    alerts: tuple[AlertRow, ...] | None = None
 
 
 class Report(Account, frozen=True, kw_only=True):

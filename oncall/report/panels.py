@@ -8,10 +8,14 @@ PanelVerdict = Literal["suspect", "clear", "unknown"]
 
 
 class PanelRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One series: whose it is, its newest value, and what it was before, oldest first; a gap is None."""
+    """One series: whose it is, its value now, and its points of before and of now, oldest first; a gap is None.
+
+    `before` is its value in the stretch that now is compared with, None where that is not known.
+    """
 
     who: str
     value: float
+    before: float | None = None
     rank: int | None = None
     host: str | None = None
     gpu_index: int | None = None

@@ -12,6 +12,7 @@ _WIDTH = 100
 _LABEL = 10
 _SOURCES = {"flight_recorder": "dumps", "process": "process", "stack": "stack", "kernel": "kernel"}
 _MOST_SUSPECTS = 8
+_MOST_ROWS = 3
 
 
 def as_text(report: Report) -> str:
@@ -21,6 +22,8 @@ def as_text(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     yield _status(report)
+    if report.job is not None:
+        yield neutral(report.job.message)
     yield ""
     yield from _labelled("VERDICT", report.headline)
     yield from _do(report)
@@ -29,6 +32,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     yield from _evidence(report)
     yield from _walked(report)
+    yield from _metrics(report)
     yield ""
     yield from _seen(report)
     yield from _labelled("BUNDLE", f"{report.bundle}  (triage took {report.took_s:.1f} s)")
@@ -90,13 +94,36 @@ def _walked(report: Report) -> Iterator[str]:
         yield from _labelled("", f"  {step.reason}{cites}")
 
 
+def _metrics(report: Report) -> Iterator[str]:
+    if report.panels:
+        yield ""
+    for index, panel in enumerate(report.panels):
+        yield from _labelled("METRICS" if index == 0 else "", f"{panel.question}  {panel.verdict.upper()}")
+        yield from _labelled("", f"  {panel.reason}")
+        for row in panel.rows[:_MOST_ROWS] if panel.verdict == "suspect" else ():
+            before = f" (was {row.before:,.4g})" if row.before is not None else ""
+            yield from _labelled("", f"  {row.who:<22} {row.value:,.4g} {panel.unit}{before}")
+        yield from _labelled("", f"  {panel.query}")
+
+
+def _alerts(report: Report) -> Iterator[str]:
+    for index, alert in enumerate((report.alerts or ())[:_MOST_SUSPECTS]):
+        quiet = [f"silenced by {each}" for each in alert.silenced_by]
+        quiet += [f"inhibited by {each}" for each in alert.inhibited_by]
+        told = "; ".join([f"{alert.name} since {alert.since:%H:%M} UTC", alert.summary or "", *quiet])
+        yield from _labelled("ALERTS" if index == 0 else "", told.replace("; ;", ";").rstrip("; "))
+
+
 def _seen(report: Report) -> Iterator[str]:
-    equal: dict[tuple[int, int, tuple[tuple[str, str], ...]], list[str]] = {}
+    yield from _alerts(report)
+    if report.symptom is not None:
+        yield from _labelled("CALLS FOR", f"{report.symptom.playbook}: {report.symptom.reason}")
+    equal: dict[tuple[int, int, str, tuple[tuple[str, str], ...]], list[str]] = {}
     for probe, each in report.coverage.items():
-        equal.setdefault((each.answered, each.asked, tuple(each.missing.items())), []).append(probe)
-    for index, ((answered, asked, missing), probes) in enumerate(equal.items()):
+        equal.setdefault((each.answered, each.asked, each.of, tuple(each.missing.items())), []).append(probe)
+    for index, ((answered, asked, of, missing), probes) in enumerate(equal.items()):
         why = "".join(f"; {host}: {reason}" for host, reason in missing[:_MOST_SUSPECTS])
-        text = f"{answered} of {asked} nodes answered ({', '.join(probes)}){why}"
+        text = f"{answered} of {asked} {of} answered ({', '.join(probes)}){why}"
         yield from _labelled("SEEN" if index == 0 else "", text)
     if report.unseen_ranks:
         yield from _labelled("", f"not seen: ranks {report.unseen_ranks}")

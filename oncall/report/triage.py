@@ -14,6 +14,7 @@ from oncall.reach.open import open_reach
 from oncall.readings.case import Case
 from oncall.readings.placement import settle_ranks
 from oncall.report.build import build_report
+from oncall.report.choice import chosen_playbook
 from oncall.report.model import Report
 from oncall.run.file import parse
 from oncall.run.nodes import expand_hosts
@@ -31,7 +32,7 @@ def case_of(bundle: Bundle) -> Case:
 
 
 async def triage(bundle: Bundle, listen: Listener, *, deadline_s: float | None = None) -> Report:
-    """Ask the nodes, walk the playbook of the bundle's manifest, and report.
+    """Ask the nodes, walk the playbook of the bundle's manifest or the one that the evidence calls for, and report.
 
     `deadline_s` bounds the whole, in seconds from now; the run's own limit holds where it is None.
     """
@@ -80,6 +81,6 @@ async def replay(bundle: Bundle, listen: Listener) -> Report:
 async def _walk(bundle: Bundle, source: Source, case: Case, listen: Listener) -> Report:
     started = time.monotonic()
     standing = read_standing(bundle)
-    playbook = load_playbook(standing.playbook or bundle.manifest.playbook)
+    playbook = load_playbook(standing.playbook or await chosen_playbook(bundle, source, case))
     walked = await walk(playbook, source, case, listen, standing.overrulings)
     return build_report(walked, bundle=str(bundle.path), took_s=time.monotonic() - started)

@@ -129,9 +129,9 @@ class Prometheus(Endpoint, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Alertmanager(Endpoint, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the alerts are. `match` are the matchers of this run's alerts; None is by its name."""
+    """Where the alerts are. `match` narrows what is asked for; of that, what is about this run or its hosts counts."""
 
-    match: tuple[str, ...] | None = None
+    match: tuple[str, ...] = ()
 
 
 class Actions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -11,6 +11,7 @@ from oncall.report.durations import dollars, duration
 
 _STATE_TONES = {
     "running": Tone.GOOD,
+    "slowed": Tone.WARN,
     "stopped": Tone.BAD,
     "gone": Tone.BAD,
     "restarting": Tone.WARN,
