@@ -26,8 +26,9 @@ state_of() {
 # dump PID OUTPUT: one process; with sudo where the system refuses without.
 dump() {
     before=$(state_of "$1")
-    way=
-    [ "$before" = T ] && way=--nonblocking
+    # Attaching to a stopped process fails, and to one that is blocked in the kernel it hangs (py-spy 0.4).
+    way=--nonblocking
+    case $before in R|S) way= ;; esac
     limit 12 "$spy" dump --json $NATIVE $way --pid "$1" >"$2" 2>"$2.error"
     code=$?
     if [ $code != 0 ] && [ -n "$SUDO" ]; then
@@ -36,7 +37,7 @@ dump() {
     fi
     echo $code >"$2.code"
     # If py-spy itself was ended half-way, the process may be left stopped: set it going again.
-    if [ "$before" != T ] && [ "$(state_of "$1")" = T ]; then
+    if [ -z "$way" ] && [ "$(state_of "$1")" = T ]; then
         sleep 0.2
         [ "$(state_of "$1")" = T ] && $SUDO kill -CONT "$1" && echo resumed >"$2.resumed"
     fi

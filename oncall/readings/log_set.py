@@ -60,17 +60,26 @@ class LogSet:
     @property
     def attempt(self) -> int | None:
         """The newest attempt of the launcher, 0 being the first start; None where no folder tells."""
-        numbers = [number for _, number in self.attempt_ages_s]
-        numbers += [file.attempt for file in self.files if file.attempt is not None and self._of_now(file)]
-        return max(numbers, default=None)
+        return max(self._newest.values(), default=None)
+
+    @property
+    def _newest(self) -> dict[str, int]:
+        """Host → its newest attempt: after a restart, nodes whose own ranks had not failed may stay at the number."""
+        newest: dict[str, int] = {}
+        told = [(file.host, file.attempt) for file in self.files if file.attempt is not None and self._of_now(file)]
+        for host, number in [*self.attempt_ages_s, *told]:
+            newest[host] = max(number, newest.get(host, 0))
+        return newest
 
     def _of_now(self, file: LogFile) -> bool:
         return file.run_folder is None or file.run_folder == self.run_folders.get(file.host)
 
     def current(self) -> tuple[LogFile, ...]:
         """The files of the newest attempt, and those that belong to no attempt."""
-        newest = self.attempt
-        return tuple(file for file in self.files if file.attempt in {None, newest} and self._of_now(file))
+        newest = self._newest
+        return tuple(
+            file for file in self.files if file.attempt in {None, newest.get(file.host)} and self._of_now(file)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.log_set import log_set
-from oncall.readings.saves import Saves, saves
+from oncall.readings.saves import Saves, complaint, saves
 from oncall.readings.storage_set import StorageSet, Writer, storage_set
 from oncall.run.nodes import fold_ranks
 
@@ -19,8 +19,9 @@ def saver(case: Case) -> Judgement:
     """
     logs, seen = case.view("logs", log_set), case.view("storage", storage_set)
     told = saves(logs) if logs else Saves((), None)
-    if told.complaint is not None:
-        return _failing("failed", f"a save failed: {told.complaint.text}", told, (told.complaint,))
+    complained = complaint(logs, told) if logs else None
+    if complained is not None:
+        return _failing("failed", f"a save failed: {complained.text}", told, (complained,))
     if seen is not None and (seen.growing or any(writer.moved for writer in seen.writers)):
         return Judgement(verdict="writing", reason="the newest checkpoint grows: " + _who(seen))
     if seen is not None and seen.writers:

@@ -12,6 +12,8 @@ _COMPLAINT = re.compile(
     r"|CheckpointException|Error\b.*checkpoint|checkpoint.*(?:\bfail|Error\b))",
     re.IGNORECASE,
 )
+_TELLING = ("heckpoint", "left on device", "uota exceeded", "nly file system", "file handle")
+"""A word of these stands in every line that the pattern finds: looking for them first spares most of its cost."""
 _BEGINS = frozenset({"checkpoint_start", "checkpoint_scheduled"})
 
 
@@ -28,10 +30,10 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Saves:
-    """All saves of the current attempt in order, and what was complained of after the last one that ended."""
+    """All saves of the current attempt in order, as the file that tells most of them has it; None where none does."""
 
     saves: tuple[Save, ...]
-    complaint: Citation | None
+    file: LogFile | None
 
     @property
     def open(self) -> Save | None:
@@ -53,10 +55,9 @@ def saves(logs: LogSet) -> Saves:
     """Read from the file that tells most of saves: only some ranks log them, and those say the same."""
     told = [(file, found) for file in logs.current() if (found := _of_file(file))]
     if not told:
-        return Saves((), _complaint(logs, None, 0))
+        return Saves((), None)
     file, found = max(told, key=lambda each: len(each[1]))
-    ends = [event.last_line for event in file.events if event.kind == "checkpoint_done"]
-    return Saves(tuple(found), _complaint(logs, file, max(ends, default=0)))
+    return Saves(tuple(found), file)
 
 
 def _of_file(file: LogFile) -> list[Save]:
@@ -79,12 +80,12 @@ def _of_file(file: LogFile) -> list[Save]:
     return found
 
 
-def _complaint(logs: LogSet, main: LogFile | None, after_line: int) -> Citation | None:
+def complaint(logs: LogSet, told: Saves) -> Citation | None:
     """The newest line that complains of a save; in the file that tells of saves, only after the last that ended."""
+    ends = [event.last_line for event in told.file.events if event.kind == "checkpoint_done"] if told.file else []
     for file in sorted(logs.current(), key=lambda each: each.age_s if each.age_s is not None else 1e9):
-        first = after_line if file is main else 0
-        for number in range(len(file.lines), first, -1):
-            line = file.lines[number - 1]
-            if _COMPLAINT.search(line):
+        first = max(ends, default=0) if file is told.file else 0
+        for line in reversed(file.lines[first:]):
+            if any(word in line for word in _TELLING) and _COMPLAINT.search(line):
                 return Citation(probe="logs", host=file.host, file=file.path, line=None, text=line.strip()[:300])
     return None

@@ -191,6 +191,15 @@ class TestRestarts:
     def test_an_attempt_that_takes_too_long_is_no_start(self, scene: Scene) -> None:
         assert restarts(self.logs(scene, 1, 3600).case).verdict == "steady"
 
+    def test_a_node_that_stayed_at_its_attempt_is_read_all_the_same(self, scene: Scene) -> None:
+        """torchrun 2.13 makes attempt_1 on the node whose rank failed; the other writes attempt_0 anew."""
+        listing = ("attempts", {}, f"{int(NOW.timestamp()) - 500} /l/r_x/attempt_1\n")
+        steps = log("/l/r_y/attempt_0/0/stdout.log", STEP.format(minute=54, step=9))
+        failed = log("/l/r_x/attempt_1/0/stdout.log", "starting\n")
+        scene.say("logs", {"node001": [steps], "node002": [listing, failed]})
+        assert "9, 360 s ago" in progress(scene.case).reason
+        assert restarts(scene.case).verdict == "steady"
+
     def test_nothing_told_is_unknown(self, scene: Scene) -> None:
         scene.say("logs", {"node001": [], "node002": []})
         assert restarts(scene.case).verdict == "unknown"
