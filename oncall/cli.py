@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "dump": "ask a running job for Flight Recorder dumps, after you confirm it",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
     "xid": "explain Xid codes, or the kernel log that holds them",
+    "playbook": "list, show, check and try playbooks; write the on-call manual",
     "read": "read any file somebody sent you: kernel log, torchrun log, py-spy dump, Flight Recorder dump",
 }
 """Command name → one line of help. `oncall.commands.<name>` holds `configure(parser)` and `run(args)`."""

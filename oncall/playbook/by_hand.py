@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 
 from oncall.run.model import Run
 
@@ -14,10 +15,11 @@ _PART = re.compile(r"(?:^|; )(?P<mark>promql|on the node): ")
 
 
 class Where(StrEnum):
-    """Where a command belongs: one node's shell, the console's own, or Prometheus."""
+    """Where a command belongs: every node's shell, the console's own, that once all dumps are there, or Prometheus."""
 
     NODE = "node"
     HERE = "here"
+    DUMPS = "dumps"
     PROMETHEUS = "promql"
 
 
@@ -47,8 +49,8 @@ def _split(text: str) -> Iterator[Command]:
     marks = list(_PART.finditer(text))
     if not marks or marks[0].start() > 0:
         first = text[: marks[0].start()] if marks else text
-        yield Command(Where.HERE if _runs_here(first) else Where.NODE, first)
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+        yield Command(_where(first), first)
+    for mark, following in zip_longest(marks, marks[1:]):
         body = text[mark.end() : following.start() if following else len(text)]
         if mark["mark"] == "promql":
             yield from (Command(Where.PROMETHEUS, query.strip()) for query in body.split("; "))
@@ -56,5 +58,7 @@ def _split(text: str) -> Iterator[Command]:
             yield Command(Where.NODE, body)
 
 
-def _runs_here(text: str) -> bool:
-    return text.startswith("oncall ") and not text.startswith("oncall fr ")
+def _where(text: str) -> Where:
+    if text.startswith("oncall fr "):
+        return Where.DUMPS
+    return Where.HERE if text.startswith("oncall ") else Where.NODE

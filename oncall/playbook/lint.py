@@ -1,13 +1,23 @@
 """What must hold of a playbook before it is walked."""
 
 import difflib
+import re
+import string
 from collections.abc import Iterator
 
-from oncall.playbook.model import Playbook
+from oncall.playbook.by_hand import FIELDS as COMMAND_FIELDS
+from oncall.playbook.model import Ending, Playbook
 from oncall.readings.finding import UNKNOWN
 from oncall.readings.registry import READINGS
 
 Path = tuple[str, ...]
+
+TEXT_FIELDS = ("run", "what", "hosts", "step", "second_line", "hardware", "data", "numerics")
+"""What the texts of a conclusion may hold in braces."""
+
+_COMMAND_FIELD = re.compile(r"(?<![$\w\]])\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\b(?:PID|HOST|NODE|RANK)\b(?![=:)])")
+"""Words in capitals that stand for what a person would have to know first; RANK= is an environment variable."""
 
 
 def lint(playbook: Playbook) -> Iterator[tuple[Path, str]]:
@@ -20,11 +30,14 @@ def lint(playbook: Playbook) -> Iterator[tuple[Path, str]]:
             yield ("conclusions", name), f"`{name}` is a step too; give the conclusion another name"
         if not step.ask.strip():
             yield ("steps", name, "ask"), "asks nothing"
+    for name in playbook.conclusions:
+        yield from _lint_conclusion(playbook, name)
     yield from _lint_reach(playbook)
 
 
 def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     step, here = playbook.steps[name], ("steps", name)
+    yield from _lint_by_hand(name, step.by_hand)
     reading = READINGS.get(step.reading)
     if reading is None:
         yield (*here, "reading"), f"there is no reading `{step.reading}`{_near(step.reading, READINGS)}"
@@ -41,6 +54,41 @@ def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     for verdict, target in step.branches.items():
         if target not in known:
             yield (*here, "branches", verdict), f"leads to `{target}`, which is nowhere{_near(target, known)}"
+
+
+def _lint_by_hand(name: str, command: str) -> Iterator[tuple[Path, str]]:
+    """A person without this program must be able to paste it."""
+    here = ("steps", name, "by hand")
+    if not command.strip():
+        yield ("steps", name), "has no `by hand`: give the command or query that a person would paste"
+    for found in _COMMAND_FIELD.findall(command):
+        if found not in COMMAND_FIELDS:
+            yield here, f"nothing fills `{{{found}}}` in a command{_near(found, COMMAND_FIELDS)}"
+    for word in _PLACEHOLDER.findall(command):
+        yield here, f"`{word}` cannot be pasted; let the command find it, as in `$(pgrep -f python)`"
+
+
+def _lint_conclusion(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
+    leaf, here = playbook.conclusions[name], ("conclusions", name)
+    if leaf.ending is not Ending.NOTHING_WRONG and not leaf.actions:
+        yield here, "says nothing to do; give it `actions`"
+    if leaf.ending is Ending.CAUSE_FOUND and not leaf.escalate.strip():
+        yield here, "does not say when to call whom; give it `escalate`"
+    texts: list[tuple[Path, str]] = [((*here, "cause"), leaf.cause), ((*here, "escalate"), leaf.escalate)]
+    texts += [((*here, "actions", str(index), "say"), each.say) for index, each in enumerate(leaf.actions)]
+    for path, text in texts:
+        yield from ((path, problem) for problem in _text_problems(text))
+
+
+def _text_problems(text: str) -> Iterator[str]:
+    try:
+        fields = [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
+    except ValueError as error:
+        yield f"{error}; a brace that is meant is written twice"
+        return
+    for field in fields:
+        if field not in TEXT_FIELDS:
+            yield f"nothing fills `{{{field}}}`{_near(field, TEXT_FIELDS)}"
 
 
 def _lint_reach(playbook: Playbook) -> Iterator[tuple[Path, str]]:

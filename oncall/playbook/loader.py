@@ -1,6 +1,7 @@
 """Reads playbooks and says what is wrong with them, each mistake with its line."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,18 @@ from oncall.playbook.lint import lint
 from oncall.playbook.model import Playbook
 from oncall.run.strict import check
 
-Lines = Mapping[tuple[str, ...], int]
+MAX_BYTES = 1024 * 1024
+_EXTENDS = "extends"
+_BY_NAME = ("steps", "conclusions")
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A YAML mapping as plain values, where each key stands as `file:line`, and what is wrong already."""
+
+    data: dict[str, Any]
+    places: Mapping[tuple[str, ...], str]
+    problems: list[str] = field(default_factory=list)
 
 
 def shipped() -> Mapping[str, str]:
@@ -29,6 +41,17 @@ def shipped() -> Mapping[str, str]:
     }
 
 
+def own_folder() -> Path:
+    """Where a site keeps its own playbooks; one there goes before a shipped one of the same name."""
+    return platformdirs.user_config_path("oncall") / "playbooks"
+
+
+def known() -> Mapping[str, str]:
+    """Name → where it is from, of every playbook that `load` finds by name."""
+    own = {path.stem: str(path) for path in sorted(own_folder().glob("*.yaml"))}
+    return dict(sorted({**dict.fromkeys(shipped(), "shipped"), **own}.items()))
+
+
 def load(name: str) -> Playbook:
     """The playbook of this name or path; one in the user's own folder goes before a shipped one.
 
@@ -37,44 +60,111 @@ def load(name: str) -> Playbook:
         ConfigError: it has mistakes; all are listed with file and line.
     """
     given = Path(name)
-    own = platformdirs.user_config_path("oncall") / "playbooks" / f"{name}.yaml"
-    for path in (given, own):
+    for path in (given, own_folder() / f"{name}.yaml"):
         if path.is_file():
-            return parse(path.read_text(encoding="utf-8"), str(path))
+            return load_file(path)
     texts = shipped()
     if name not in texts:
-        raise UsageError(f"no playbook {name}", f"there are: {', '.join(sorted(texts))}; or give the path of a file")
+        raise UsageError(f"no playbook {name}", f"there are: {', '.join(known())}; or give the path of a file")
     return parse(texts[name], f"{name}.yaml")
 
 
+def load_file(path: Path) -> Playbook:
+    """As `load`, of one file.
+
+    Raises:
+        UsageError: the file cannot be read.
+        ConfigError: as `load`.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a playbook is a few hundred lines of YAML")
+    return parse(text, str(path))
+
+
 def parse(text: str, file: str) -> Playbook:
-    """As `load`, from the text of a playbook; `file` is the name used in messages."""
-    data, lines, problems = _read(text, file)
-    problems += check(data, Playbook, lines.get, file)
+    """As `load`, from the text of a playbook; `file` is the name used in messages.
+
+    One that says `extends: NAME` holds only what differs from the shipped playbook of that name: keys at the top, and
+    whole steps and conclusions by name. What no branch leads to any more is left out of the shipped part.
+    """
+    own = _read(text, file)
+    document = _extended(own, file) if _EXTENDS in own.data else own
+    lines = {path: int(place.rpartition(":")[2]) for path, place in own.places.items()}
+    problems = document.problems + check(document.data, Playbook, lines.get, file)
     if problems:
         raise ConfigError(problems)
-    playbook = msgspec.convert(data, Playbook)
-    problems = [f"{file}:{lines.get(path, 1)}: {message}" for path, message in lint(playbook)]
+    playbook = msgspec.convert(document.data, Playbook)
+    if document is not own:
+        playbook = _without_unreached(playbook, own.data)
+    problems = [f"{_place(path, document, file)}: {message}" for path, message in lint(playbook)]
     if problems:
         raise ConfigError(problems)
     return playbook
 
 
-def _read(text: str, file: str) -> tuple[dict[str, Any], Lines, list[str]]:
+def _place(path: tuple[str, ...], document: _Document, file: str) -> str:
+    return document.places.get(path) or document.places.get(path[:2]) or f"{file}:1"
+
+
+def _extended(own: _Document, file: str) -> _Document:
+    name = str(own.data[_EXTENDS])
+    texts = shipped()
+    if name not in texts:
+        there = ", ".join(sorted(texts))
+        raise ConfigError([f"{own.places[(_EXTENDS,)]}: extends `{name}`, which is not shipped; there are: {there}"])
+    base = _read(texts[name], f"{name}.yaml (shipped)")
+    data = {**base.data, **{key: value for key, value in own.data.items() if key != _EXTENDS}}
+    for key in _BY_NAME:
+        added = own.data.get(key, {})
+        if not isinstance(added, dict):
+            raise ConfigError([f"{own.places[(key,)]}: {key}: expected a mapping of names"])
+        data[key] = {**base.data[key], **added}
+    replaced = {path[:2] for path in own.places if path[0] in _BY_NAME and len(path) > 1}
+    inherited = {path: place for path, place in base.places.items() if path[:2] not in replaced}
+    return _Document(data, {**inherited, **own.places}, own.problems)
+
+
+def _without_unreached(playbook: Playbook, own: Mapping[str, Any]) -> Playbook:
+    """Without those steps and conclusions of the shipped part that the site's own no longer lead to."""
+    reached: set[str] = set()
+    ahead = [playbook.start, *own.get("steps", {})]
+    while ahead:
+        name = ahead.pop()
+        if name not in reached:
+            reached.add(name)
+            ahead += playbook.steps[name].branches.values() if name in playbook.steps else ()
+    reached |= own.get("conclusions", {}).keys()
+    return msgspec.structs.replace(
+        playbook,
+        steps={name: step for name, step in playbook.steps.items() if name in reached},
+        conclusions={name: leaf for name, leaf in playbook.conclusions.items() if name in reached},
+    )
+
+
+def _read(text: str, file: str) -> _Document:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError([f"{file}:{line}: {error.problem}"]) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError([f"{file}:1: {str(error).splitlines()[0]}"]) from error
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError([f"{file}:1: a playbook is a mapping with the keys playbook, start, steps, conclusions"])
-    lines: dict[tuple[str, ...], int] = {}
+    places: dict[tuple[str, ...], str] = {}
     problems: list[str] = []
     for path, line in _keys(root, ()):
-        if path in lines:
-            problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {lines[path]}")
-        lines.setdefault(path, line)
-    return _plain(root), lines, problems
+        if path in places:
+            first = places[path].rpartition(":")[2]
+            problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {first}")
+        places.setdefault(path, f"{file}:{line}")
+    return _Document(_plain(root), places, problems)
 
 
 def _keys(node: yaml.Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -12,10 +12,12 @@ steps:
   first:
     ask: Has it stopped?
     reading: progress
+    by hand: tail -n 1 {logs}/*.log
     branches: {moving: fine, stopped: second, unknown: second}
   second:
     ask: Any fault?
     reading: hardware
+    by hand: dmesg -T
     branches: {fault: broken, clear: fine, unknown: fine}
 conclusions:
   fine:
@@ -26,6 +28,10 @@ conclusions:
     title: Broken
     ending: cause-found
     cause: '{what}'
+    actions:
+      - say: Exclude {hosts}.
+        command: exclude
+    escalate: Call {hardware}.
 """
 
 
@@ -47,24 +53,38 @@ def test_the_good_one_is_good() -> None:
             "reading: progres",
             "tiny.yaml:7: there is no reading `progres`; did you mean `progress`?",
         ),
-        (", unknown: second}", "}", "tiny.yaml:8: no branch for `unknown`; every step says where unknown goes"),
-        ("moving: fine, ", "", "tiny.yaml:8: no branch for `moving`; `progress` may say so"),
-        ("moving: fine", "moving: fin", "tiny.yaml:8: leads to `fin`, which is nowhere; did you mean `fine`?"),
+        (", unknown: second}", "}", "tiny.yaml:9: no branch for `unknown`; every step says where unknown goes"),
+        ("moving: fine, ", "", "tiny.yaml:9: no branch for `moving`; `progress` may say so"),
+        ("moving: fine", "moving: fin", "tiny.yaml:9: leads to `fin`, which is nowhere; did you mean `fine`?"),
         (
             "moving: fine",
             "moving: fine, movin: fine",
-            "tiny.yaml:8: `progress` never says `movin`; did you mean `moving`?",
+            "tiny.yaml:9: `progress` never says `movin`; did you mean `moving`?",
         ),
         (
             "clear: fine, unknown: fine",
             "clear: first, unknown: fine",
             "tiny.yaml:5: goes in a circle: first → second → first",
         ),
-        ("stopped: second, unknown: second", "stopped: fine, unknown: fine", "tiny.yaml:9: no branch leads here"),
-        ("fault: broken", "fault: fine", "tiny.yaml:18: no branch leads here"),
-        ("ask: Any fault?", "ask: ''", "tiny.yaml:10: asks nothing"),
-        ("    ask: Any fault?\n", "", "tiny.yaml:9: steps.second: the key `ask` is missing"),
-        ("ending: cause-found", "ending: found", "tiny.yaml:20: conclusions.broken.ending: Invalid enum value 'found'"),
+        ("stopped: second, unknown: second", "stopped: fine, unknown: fine", "tiny.yaml:10: no branch leads here"),
+        ("fault: broken", "fault: fine", "tiny.yaml:20: no branch leads here"),
+        ("  fine:\n", "  second:\n", "tiny.yaml:16: `second` is a step too; give the conclusion another name"),
+        ("ask: Any fault?", "ask: ''", "tiny.yaml:11: asks nothing"),
+        ("    ask: Any fault?\n", "", "tiny.yaml:10: steps.second: the key `ask` is missing"),
+        ("    by hand: dmesg -T\n", "", "tiny.yaml:10: has no `by hand`: give the command or query"),
+        ("{logs}/*.log", "{log}/*.log", "tiny.yaml:8: nothing fills `{log}` in a command; did you mean `logs`?"),
+        ("by hand: dmesg -T", "by hand: py-spy dump --pid PID", "tiny.yaml:13: `PID` cannot be pasted"),
+        ("ending: cause-found", "ending: found", "tiny.yaml:22: conclusions.broken.ending: Invalid enum value 'found'"),
+        ("cause: '{what}'", "cause: '{who}'", "tiny.yaml:23: nothing fills `{who}`"),
+        ("cause: '{what}'", "cause: '{what'", "tiny.yaml:23: expected '}' before end of string; a brace"),
+        ("Exclude {hosts}.", "Exclude {host}.", "tiny.yaml:25: nothing fills `{host}`; did you mean `hosts`?"),
+        ("command: exclude", "command: reboot", "tiny.yaml:26: conclusions.broken.actions.0.command: Invalid enum"),
+        (
+            "    actions:\n      - say: Exclude {hosts}.\n        command: exclude\n",
+            "",
+            "tiny.yaml:20: says nothing to do; give it `actions`",
+        ),
+        ("    escalate: Call {hardware}.\n", "", "tiny.yaml:20: does not say when to call whom; give it `escalate`"),
         ("title: Tiny", "titel: Tiny", "tiny.yaml:2: titel: unknown key; did you mean `title`?"),
         (
             "playbook: tiny",
@@ -72,6 +92,7 @@ def test_the_good_one_is_good() -> None:
             "tiny.yaml:2: playbook: stands here a second time, first at 1",
         ),
         ("start: first", "start: [first", "tiny.yaml:4: "),
+        ("playbook: tiny\n", "playbook: tiny\nextends: hung\n", "tiny.yaml:2: extends `hung`, which is not shipped"),
     ],
 )
 def test_each_mistake_is_named_with_its_line(old: str, new: str, expected: str) -> None:

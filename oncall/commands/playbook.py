@@ -1,0 +1,152 @@
+"""List, show, check and try playbooks, and write the on-call manual that they are.
+
+`list` names those there are; `show NAME` prints one as a tree; `lint FILE` says what is wrong with one, by file and
+line; `test FILE BUNDLE…` walks one on recorded incidents; `runbook` writes the manual, filled in for a run. A site's
+own playbooks lie in its configuration folder (`list` says where); one there may hold `extends: NAME` and only the
+steps and conclusions that differ. Exit code: 0 well, 2 mistakes in a playbook, 10 `test` came to another conclusion
+than the one recorded.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from oncall.errors import ConfigError, OncallError, UsageError
+
+SCHEMA = "oncall.playbook/1"
+DIFFERS = 10
+MISTAKES = 2
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands of `oncall playbook`."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|lint|test|runbook")
+    listing = actions.add_parser("list", help="name the playbooks and the alerts that call for them")
+    listing.add_argument("--json", action="store_true", help=f"as JSON ({SCHEMA})")
+    show = actions.add_parser("show", help="print one as a tree")
+    show.add_argument("name", metavar="NAME|FILE")
+    lint = actions.add_parser("lint", help="say what is wrong with playbooks, by file and line")
+    lint.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    test = actions.add_parser("test", help="walk one on recorded incidents")
+    test.add_argument("name", metavar="FILE|NAME")
+    test.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE")
+    test.add_argument("--json", action="store_true", help=f"as JSON ({SCHEMA})")
+    manual = actions.add_parser("runbook", help="write the on-call manual, as Markdown")
+    manual.add_argument("names", nargs="*", metavar="NAME", help="which playbooks (default: all)")
+    manual.add_argument("--run", metavar="RUN", help="fill in for this run file")
+    manual.add_argument("--html", action="store_true", help="one HTML page instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked; the answer goes to stdout."""
+    actions = {"list": _list, "show": _show, "lint": _lint, "test": _test, "runbook": _runbook}
+    return actions[args.action](args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    # Imported in the actions to keep `oncall --help` quick.
+    from oncall.playbook.loader import known, load, own_folder
+
+    rows = []
+    for name, source in known().items():
+        try:
+            playbook = load(name)
+            rows.append({"name": name, "title": playbook.title, "alert": playbook.alert or None, "from": source})
+        except OncallError as error:
+            rows.append({"name": name, "title": None, "alert": None, "from": source})
+            sys.stderr.write(f"oncall: {error.cause}\n")
+    if args.json:
+        answer = {"schema": SCHEMA, "own_folder": str(own_folder()), "playbooks": rows}
+        sys.stdout.write(json.dumps(answer, indent=1) + "\n")
+        return 0
+    for row in rows:
+        sys.stdout.write(
+            f"{row['name']:<18} {row['alert'] or '':<24} {row['title'] or 'has mistakes'}  ({row['from']})\n"
+        )
+    sys.stdout.write(f"\nyour own: {own_folder()}/NAME.yaml\n")
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from oncall.neutral import neutral
+    from oncall.playbook.loader import load
+    from oncall.playbook.tree import tree_lines
+
+    for line in tree_lines(load(args.name)):
+        sys.stdout.write(neutral(line) + "\n")
+    return 0
+
+
+def _lint(args: argparse.Namespace) -> int:
+    from oncall.neutral import neutral
+    from oncall.playbook.loader import load_file
+
+    code = 0
+    for path in args.files:
+        try:
+            playbook = load_file(path)
+        except ConfigError as error:
+            code = MISTAKES
+            sys.stdout.write("".join(neutral(problem) + "\n" for problem in error.problems))
+            continue
+        told = f"{path}: {len(playbook.steps)} steps, {len(playbook.conclusions)} conclusions, no mistake"
+        sys.stdout.write(neutral(told) + "\n")
+    return code
+
+
+def _test(args: argparse.Namespace) -> int:
+    rows = list(_walks(args.name, args.bundles))
+    if args.json:
+        sys.stdout.write(json.dumps({"schema": SCHEMA, "walks": rows}, indent=1) + "\n")
+    else:
+        for row in rows:
+            recorded = row["recorded"]
+            same = "" if recorded is None else "  as recorded" if row["same"] else f"  recorded: {recorded}"
+            sys.stdout.write(f"{row['bundle']}: {row['conclusion']}{same}\n")
+            sys.stdout.write(f"  {row['path']}\n")
+    return DIFFERS if any(row["same"] is False for row in rows) else 0
+
+
+def _walks(name: str, bundles: list[Path]) -> Iterator[dict[str, str | bool | None]]:
+    from oncall.bundle.store import Bundle
+    from oncall.neutral import neutral
+    from oncall.playbook.engine import walk
+    from oncall.playbook.events import Concluded
+    from oncall.playbook.journal import read_journal
+    from oncall.playbook.loader import load
+    from oncall.playbook.sources import RecordedSource
+    from oncall.report.triage import case_of
+
+    playbook = load(name)
+    for path in bundles:
+        bundle = Bundle.open(path)
+        walked = asyncio.run(walk(playbook, RecordedSource(bundle), case_of(bundle), lambda _event: None))
+        ends = [event.conclusion for event in read_journal(bundle) if isinstance(event, Concluded)]
+        recorded = ends[-1] if ends and bundle.manifest.playbook == playbook.playbook else None
+        yield {
+            "bundle": neutral(str(path)),
+            "conclusion": walked.conclusion_id,
+            "recorded": None if recorded is None else neutral(recorded),
+            "same": None if recorded is None else recorded == walked.conclusion_id,
+            "path": " → ".join(f"{step.step}: {step.verdict}" for step in walked.steps),
+        }
+
+
+def _runbook(args: argparse.Namespace) -> int:
+    from oncall.playbook.loader import known, load
+    from oncall.playbook.runbook import runbook
+    from oncall.playbook.runbook_pages import as_html, as_markdown
+    from oncall.run.file import find
+    from oncall.run.file import load as load_run
+    from oncall.run.model import Run
+
+    described = Run(nodes="<nodes>", name="RUN") if args.run is None else load_run(find(args.run))
+    names = args.names or list(known())
+    if not names:
+        raise UsageError("there is no playbook to write down")
+    blocks = runbook(described, [load(name) for name in names])
+    sys.stdout.write(as_html(blocks) if args.html else as_markdown(blocks))
+    return 0
