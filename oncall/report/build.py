@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from oncall.flight_recorder.model import Grade
 from oncall.playbook.engine import Walk, Walker
 from oncall.playbook.model import Action, Ending
+from oncall.playbook.texts import contact_texts
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
 from oncall.readings.finding import Finding, Role
@@ -86,17 +87,13 @@ def _verdict(
 
 
 def _texts(case: Case, origins: tuple[Finding, ...], hosts: tuple[str, ...]) -> dict[str, str]:
-    contacts = case.run.contacts
     checkpoint = newest_checkpoint(case)
     return {
         "run": case.run.name,
         "what": "; ".join(finding.text for finding in origins) or "what was seen does not tell",
         "hosts": fold_hosts(hosts) or "the host",
         "step": f" (step {checkpoint.step:,})" if checkpoint else "",
-        "second_line": contacts.second_line or "the second line",
-        "hardware": contacts.hardware or contacts.second_line or "those who own the hardware",
-        "data": contacts.data or contacts.second_line or "the owner of the data",
-        "numerics": contacts.numerics or contacts.second_line or "the owner of the model",
+        **contact_texts(case.run.contacts),
     }
 
 
@@ -118,7 +115,7 @@ def _actions(
     for action in actions:
         say = action.say.format_map(texts)
         template = getattr(case.run.actions, action.command) if action.command else None
-        if not template:
+        if not template or ("{step}" in template and _has_no_way_back(case)):
             yield ReadyAction(say=say, command=None, target=None)
             continue
         whole = fold_hosts(hosts) if "{hosts}" in template else case.run.name
@@ -128,8 +125,14 @@ def _actions(
             yield ReadyAction(say=say, command=command, target=target)
 
 
+def _has_no_way_back(case: Case) -> bool:
+    """Whether the newest checkpoint may hold what ruined the loss, and no older one is known."""
+    lost = any(finding.kind == "loss_not_finite" for finding in case.findings)
+    return lost and newest_checkpoint(case) is None
+
+
 def _state(walk: Walk) -> State:
     told = state_of(walk.steps)
-    asks_progress = "progress" in walk.playbook.steps
+    asks_progress = walk.playbook.start == "progress"
     stands = told == "unknown" and asks_progress and walk.conclusion.ending is not Ending.NOT_ENOUGH
     return "stopped" if stands else told

@@ -7,6 +7,7 @@ import pytest
 
 from oncall.playbook.loader import load
 from oncall.readings.checkpoints import newest_checkpoint
+from oncall.report.build import build_report
 
 from ..readings.evidence import NOW, Part, Scene, log, processes
 from .walking import concludes, rank_log, step_line
@@ -122,3 +123,19 @@ def test_a_checkpoint_too_near_the_loss_is_not_gone_back_to(tmp_path: Path) -> N
     found = newest_checkpoint(concludes(scene, "loss-not-finite").case)
     assert found is not None
     assert found.step == 6900
+
+
+RESTART = '[actions]\nrestart = "sbatch --export=RESUME_STEP={step} train.sbatch"\n'
+
+
+def test_no_command_resumes_from_a_checkpoint_that_may_be_ruined(tmp_path: Path) -> None:
+    for name in ("near", "far"):
+        (tmp_path / name).mkdir()
+    ruined: Part = ("checkpoints", {"path": "/c"}, f"{int(NOW.timestamp()) - 60} /c/iter_7000\n")
+    good: Part = ("checkpoints", {"path": "/c"}, f"{int(NOW.timestamp()) - 6000} /c/iter_6000\n")
+    text = rank_log(steps(BEFORE) + lost())
+    near = concludes(logs(Scene(tmp_path / "near", more=RESTART), text, ruined), "loss-not-finite")
+    far = concludes(logs(Scene(tmp_path / "far", more=RESTART), text, good), "loss-not-finite")
+    assert [each.command for each in build_report(near, bundle="", took_s=0.0).actions if each.command] == []
+    commands = [each.command for each in build_report(far, bundle="", took_s=0.0).actions if each.command]
+    assert commands == ["sbatch --export=RESUME_STEP=6000 train.sbatch"]
