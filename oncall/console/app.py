@@ -37,7 +37,7 @@ class BundleConsole(Console):
 class DemoConsole(Console):
     """The console on a choice of recorded incidents. What is opened is a copy, so that nothing recorded changes."""
 
-    CSS_PATH: ClassVar[list[str | PurePath]] = [*Console.CSS_PATH, "screens/picker.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = [*Console.CSS_PATH, Path(__file__).parent / "screens/picker.tcss"]
 
     def __init__(self, incidents: Mapping[str, tuple[str, Bundle]], folder: Path, looks: Looks | None = None) -> None:
         super().__init__(looks)

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from textual.app import App
@@ -15,6 +15,7 @@ from textual.binding import BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 
 from oncall.bundle.store import Bundle
 from oncall.console.actions import allowed, bindings, by_action
@@ -30,8 +31,11 @@ from oncall.console.screens.triage import TriageScreen
 from oncall.console.session import Session, Told
 from oncall.console.snapshot import Snapshot
 from oncall.console.themes import THEMES, theme_for
+from oncall.console.widgets.scrollbar import WholeCells
 
 TERMINATED = 143
+
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,14 @@ class Console(App[int]):
     TITLE = "oncall"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
-    CSS_PATH: ClassVar[list[str | PurePath]] = ["screens/triage.tcss", "screens/incident.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        _HERE / "screens/triage.tcss",
+        _HERE / "screens/incident.tcss",
+    ]
 
     def __init__(self, looks: Looks | None = None, *, deadline_s: float | None = None) -> None:
         super().__init__()
+        ScrollBar.renderer = WholeCells
         self._looks = looks or Looks()
         self._deadline_s = deadline_s
         self._session: Session | None = None

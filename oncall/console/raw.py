@@ -38,7 +38,8 @@ def _threads(dump: StackDump) -> Iterator[str]:
     yield f"Process {dump.pid}: {dump.cmdline or 'command line not known'}"
     for thread in sorted(dump.threads, key=lambda each: each is not dump.main_thread):
         yield ""
-        yield f'Thread {thread.tid if thread.tid is not None else "?"} ({thread.status}): "{thread.name or "not named"}"'
+        number = thread.tid if thread.tid is not None else "?"
+        yield f'Thread {number} ({thread.status}): "{thread.name or "not named"}"'
         yield from (f"    {frame}" for frame in thread.frames)
 
 

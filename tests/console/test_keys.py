@@ -163,7 +163,7 @@ async def test_the_raw_stack_of_the_odd_rank_is_two_keys_away(
         await until(pilot, lambda: name_of(console) == "raw")
         shown = console.screen.query_one("#lines", Listing).text
         assert '"MainThread"' in shown
-        assert "fetch_shard (train.py:" in shown
+        assert "torch/utils/data/dataloader.py" in shown
         await pilot.press("escape")
         assert name_of(console) == "stacks"
 

@@ -9,7 +9,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Input
 
-from oncall.console.actions import footer
+from oncall.console.actions import allowed, by_action, footer
 from oncall.console.clipboard import copy
 from oncall.console.lines import Tone, plain_row
 from oncall.console.orders import Note
@@ -89,6 +89,11 @@ class TriageScreen(Screen[None]):
     def focused_listing(self) -> Listing | None:
         """The list that has the focus."""
         return self.focused if isinstance(self.focused, Listing) else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The screen's own commands work only where they can be given now: `--read-only` runs nothing."""
+        command = by_action(action)
+        return command is None or allowed(command, **self.app.circumstances)
 
     def copied_text(self) -> str | None:
         """What `y` takes: that of the row under the cursor."""

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from oncall.console.glyphs import Glyphs
-from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, say
+from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, safe, say
 from oncall.console.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -36,41 +38,39 @@ def _why_none(snapshot: Snapshot) -> str:
 
 
 def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
+    """Heading, columns as wide as what stands in them, a row each sequence number."""
+    heads = [f"{_word_ranks(ranks)} {ranks}" for ranks in table.columns[:_COLUMNS_SHOWN]]
+    body = [[_cell(cell, row) for cell in row.cells[:_COLUMNS_SHOWN]] for row in table.rows]
+    columns = zip(*([(head, Tone.STRONG) for head in heads], *body), strict=True)
+    widths = [min(_COLUMN, max(cell_len(text) for text, _ in column)) for column in columns]
     yield heading(f"group {table.group}   {table.waiting:,} ranks wait in it")
-    heads = [fit(f"{_word_ranks(ranks)} {ranks}", _COLUMN) for ranks in table.columns[:_COLUMNS_SHOWN]]
-    yield Row(
-        f"head {table.group}", (Span(f"  {'seq':>9}  ", Tone.DIM), say("  ".join(heads), Tone.STRONG)), fixed=True
-    )
-    for row in table.rows:
-        yield _row(table, row, glyphs)
-    hidden = len(table.columns) - _COLUMNS_SHOWN
-    if hidden > 0 or table.more:
-        yield plain_row(f"more {table.group}", f"and {max(0, hidden) + table.more} more sets of ranks", Tone.DIM)
+    titles = "  ".join(fit(safe(head), width) for head, width in zip(heads, widths, strict=True))
+    yield Row(f"head {table.group}", (Span(f"  {'seq':>9}  ", Tone.DIM), Span(titles, Tone.STRONG)), fixed=True)
+    for row, cells in zip(table.rows, body, strict=True):
+        hangs = any(str(cell.state) != "done" for cell in row.cells)
+        mark = glyphs.here if hangs else " "
+        spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if hangs else Tone.DIM)]
+        spans += [Span(fit(text, width) + "  ", tone) for (text, tone), width in zip(cells, widths, strict=True)]
+        if not row.agrees:
+            spans.append(Span(f"{glyphs.odd} they differ", Tone.BAD))
+        yield Row(f"{table.group} {row.sequence}", tuple(spans), about=table)
+    hidden = max(0, len(table.columns) - _COLUMNS_SHOWN) + table.more
+    if hidden:
+        yield plain_row(f"more {table.group}", f"and {hidden} more sets of ranks", Tone.DIM)
 
 
 def _word_ranks(ranks: str) -> str:
     return "rank" if ranks.isdigit() else "ranks"
 
 
-def _row(table: "CollectiveTable", row: "CollectiveRow", glyphs: Glyphs) -> Row:
-    hangs = any(str(cell.state) != "done" for cell in row.cells)
-    mark = glyphs.here if hangs else " "
-    spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if hangs else Tone.DIM)]
-    spans += [_cell(cell, row) for cell in row.cells[:_COLUMNS_SHOWN]]
-    if not row.agrees:
-        spans.append(Span(f"{glyphs.odd} they differ", Tone.BAD))
-    return Row(f"{table.group} {row.sequence}", tuple(spans), about=table)
-
-
 def _cell(cell: "Cell", row: "CollectiveRow") -> Span:
     if cell.operation is None:
-        tone = Tone.BAD if str(cell.state) == "not issued" else Tone.DIM
-        return say(fit(str(cell.state), _COLUMN) + "  ", tone)
+        return say(str(cell.state), Tone.BAD if str(cell.state) == "not issued" else Tone.DIM)
     size = f" {cell.elements:,}" if cell.elements is not None and not row.agrees else ""
     dtype = f" {cell.dtype}" if cell.dtype is not None and not row.agrees else ""
     state = "ok" if str(cell.state) == "done" else "waits"
     tone = Tone.DIM if str(cell.state) == "done" else Tone.WARN if row.agrees else Tone.BAD
-    return say(fit(f"{cell.operation}{size}{dtype} {state}", _COLUMN) + "  ", tone)
+    return say(f"{cell.operation}{size}{dtype} {state}", tone)
 
 
 def _origins(snapshot: Snapshot) -> Iterator[Row]:

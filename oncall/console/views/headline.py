@@ -52,6 +52,8 @@ def _under_way(snapshot: Snapshot) -> Row:
     ]
     if known is not None and known.steps:
         return _labelled("SO FAR", Tone.HERE, known.steps[-1].reason)
+    if not asked and snapshot.start.live:
+        return _labelled("ASKING", Tone.HERE, "the nodes are being reached")
     if not asked:
         return _labelled("READING", Tone.HERE, f"what was recorded in {snapshot.start.bundle}")
     return _labelled("ASKING", Tone.HERE, "  ".join(asked))

@@ -73,9 +73,13 @@ def _unseen(known: "Account", glyphs: Glyphs) -> Iterator[Row]:
         yield Row(
             "unseen", (Span(f"{glyphs.unknown} not seen  ", Tone.WARN), say(f"ranks {known.unseen_ranks}")), hang=4
         )
-    reasons: dict[str, list[str]] = {}
+    probes: dict[tuple[str, str], list[str]] = {}
     for probe, coverage in known.coverage.items():
         for host, reason in coverage.missing.items():
-            reasons.setdefault(f"{probe}: {reason}", []).append(host)
-    for reason, hosts in reasons.items():
-        yield plain_row(f"unseen {reason}", f"  {fold_hosts(hosts)} {reason}", Tone.WARN, hang=4)
+            probes.setdefault((host, reason), []).append(probe)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (host, reason), lacking in probes.items():
+        alike.setdefault((reason, ", ".join(lacking)), []).append(host)
+    for (reason, lacking_too), hosts in alike.items():
+        text = f"  {fold_hosts(hosts)}: {reason} ({lacking_too})"
+        yield plain_row(f"unseen {reason} {lacking_too}", text, Tone.WARN, hang=4)

@@ -121,6 +121,7 @@ class Listing(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self._lay_out()
+        self._reveal()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -166,8 +167,13 @@ class Listing(ScrollView, can_focus=True):
             self._at = at
             self.refresh()
             self.post_message(self.Moved(self, self.row))
-        first, last = self._extent(at)
-        self.scroll_to_region(Region(0, first, 1, last - first + 1), animate=False, force=True)
+        self._reveal()
+
+    def _reveal(self) -> None:
+        """Scroll as little as shows the row under the cursor; a list that was not laid out yet waits for that."""
+        if self._shows_cursor and self.size.height > 0:
+            first, last = self._extent(self._at)
+            self.scroll_to_region(Region(0, first, 1, last - first + 1), animate=False, force=True)
 
     def _extent(self, at: int) -> tuple[int, int]:
         if not self._wrapped:
