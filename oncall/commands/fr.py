@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the analysis; 0 nothing wrong found, 10 cause found, 11 undecided, 12 no usable dump."""
+    """Print the analysis; 0 nothing wrong, 10 cause found, 11 undecided, 12 no or not all dumps and nothing wrong."""
     # Imported here to keep `oncall --help` quick.
     from oncall.flight_recorder import analyse, compare, load_paths
     from oncall.flight_recorder.answer import as_json, movement_json
@@ -57,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
         return NO_EVIDENCE
     if whole.origins or (movement and movement.slow):
         return CAUSE_FOUND
-    return UNDECIDED if whole.undecided else NOTHING_FOUND
+    if whole.undecided:
+        return UNDECIDED
+    return NO_EVIDENCE if whole.coverage.absent else NOTHING_FOUND
 
 
 def _ranks(text: str) -> set[int]:

@@ -4,12 +4,13 @@ from statistics import median
 
 from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.groups import resolve
-from oncall.flight_recorder.model import Analysis, DumpSet
+from oncall.flight_recorder.model import Analysis, DumpSet, Share, Undecided
 from oncall.flight_recorder.origins import Finder
-from oncall.flight_recorder.units import view_ranks
+from oncall.flight_recorder.units import State, view_ranks
 from oncall.flight_recorder.waits import FAR_BEHIND, Graph
 
 _SEVERAL = 3
+"""Ranks. One or two may have lost their device; that many that are slightly behind are rather a running job."""
 
 
 def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
@@ -22,8 +23,10 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
     graph = Graph(view_ranks(dumps.dumps, groups), groups)
     coverage = coverage_of(dumps, groups)
     motion = _motion(graph)
-    if motion is not None or not graph.waiting:
+    if motion is not None:
         return Analysis((), (), coverage, graph.waiting, motion)
+    if not graph.waiting:
+        return Analysis((), _left_out(graph), coverage, (), None)
     origins, undecided = Finder(graph).find()
     return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, None)
 
@@ -47,3 +50,18 @@ def _motion(graph: Graph) -> str | None:
         f"{behind} of {len(graph.views)} ranks hold operations that a peer finished: the dumps were taken at different "
         "moments of a running job"
     )
+
+
+def _left_out(graph: Graph) -> tuple[Undecided, ...]:
+    """Operations that ended though a member with a dump never issued them: gloo counts a failed operation as done."""
+    rows = []
+    for group, newest in graph.completed.items():
+        members = [r for r in graph.groups.known[group].ranks if r in graph.views and group in graph.views[r].seats]
+        short = tuple(r for r in members if graph.views[r].seats[group].state(newest) is State.NOT_ISSUED)
+        if short and len(short) < len(members):
+            reason = (
+                "an operation ended that these ranks never issued: it failed (gloo counts that as done), or their dumps "
+                "are older; the exception texts or a second snapshot decide"
+            )
+            rows.append(Undecided(short, graph.groups.known[group], newest, Share(0, 0), reason))
+    return tuple(rows)

@@ -94,7 +94,10 @@ class Graph:
             standing = self.standings[node] = self._standing(node)
             return () if standing.disagrees else tuple(standing.holds)
         view = self.views.get(node)
-        if view is None or view.front is None or self.stalled(node) or self._in_launch(view.front, node):
+        if view is None or view.front is None or self.stalled(node):
+            return ()
+        if self._in_launch(view.front, node):
+            self.standings.setdefault(view.front, self._standing(view.front))
             return ()
         return (view.front,)
 

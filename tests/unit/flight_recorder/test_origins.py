@@ -177,3 +177,17 @@ def test_no_dump_at_all() -> None:
     analysis = judge({})
     assert analysis.origins == ()
     assert analysis.coverage.dumps == 0
+
+
+def test_the_host_in_the_launch_call_of_the_only_rank_that_dumped() -> None:
+    analysis = judge({0: dump([completed(1), entry(2)], world=2, pg_status=status(1, 1))})
+    assert named(analysis) == [(Kind.IN_LAUNCH, (0,))]
+
+
+def test_gloo_counts_a_failed_operation_as_done() -> None:
+    """Dumped after the timeout: ranks 0 to 2 have operation 2 retired, which rank 3 never issued."""
+    rows = [entry(n, profiling_name="gloo:all_reduce", retired=True) for n in (1, 2)]
+    dumps = {rank: dump(rows if rank != 3 else rows[:1], world=4) for rank in range(4)}
+    analysis = judge(dumps)
+    assert analysis.origins == ()
+    assert [(row.deciding, row.seq) for row in analysis.undecided] == [((3,), 2)]
