@@ -163,7 +163,7 @@ _ALL = (
         asks="What does NCCL say of the whole job?",
         script="nccl_ras.sh",
         variables=_ras,
-        by_hand="echo 'verbose status' | nc -q 12 localhost 28028",
+        by_hand="printf 'verbose status\\n' | nc -w 12 localhost 28028",
         deadline_s=45.0,
     ),
 )
