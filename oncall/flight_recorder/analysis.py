@@ -60,8 +60,8 @@ def _left_out(graph: Graph) -> tuple[Undecided, ...]:
         short = tuple(r for r in members if graph.views[r].seats[group].state(newest) is State.NOT_ISSUED)
         if short and len(short) < len(members):
             reason = (
-                "an operation ended that these ranks never issued: it failed (gloo counts that as done), or their dumps "
-                "are older; the exception texts or a second snapshot decide"
+                "an operation ended that these ranks never issued: it failed (gloo counts that as done), or their "
+                "dumps are older; the exception texts or a second snapshot decide"
             )
             rows.append(Undecided(short, graph.groups.known[group], newest, Share(0, 0), reason))
     return tuple(rows)

@@ -49,7 +49,11 @@ class Digester:
         entries = [e for e in _list(reduced.get("entries")) if _is_entry(e)]
         ops = tuple(self._op(e, device, frames) for e in entries)
         config = self._config(reduced.get("pg_config"))
-        names = {str(e.get("pg_id")): self._share(e["process_group"][0]) for e in entries if "pg_id" in e}
+        names = {
+            str(e["pg_id"]): self._share(e["process_group"][0])
+            for e in entries
+            if isinstance(e.get("pg_id"), str) or _is_int(e.get("pg_id"))
+        }
         status = _mapping(reduced.get("pg_status"))
         by_id = _names_by_id(names, config, status)
         total = _int(reduced.get("total"))
@@ -136,7 +140,7 @@ class Digester:
         return groups
 
     def _ranks(self, raw: object) -> tuple[int, ...]:
-        text = raw if isinstance(raw, str) else ",".join(str(r)[:8] for r in _list(raw)[:MAX_WORLD])
+        text = raw if isinstance(raw, str) else ",".join(str(r) for r in _list(raw)[:MAX_WORLD] if _is_int(r))
         known = self._members.get(text)
         if known is None:
             numbers = (int(n) for n in _NUMBER.findall(text))
@@ -241,4 +245,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _mapping(value: object) -> dict[str, Any]:
-    return {str(k)[:MAX_TEXT]: v for k, v in value.items()} if isinstance(value, dict) else {}
+    """A table by text keys; keys of other types than text and number are no key of any writer."""
+    if not isinstance(value, dict):
+        return {}
+    return {str(k)[:MAX_TEXT]: v for k, v in value.items() if isinstance(k, str) or _is_int(k)}

@@ -162,14 +162,14 @@ def _fill(entries: list[Any]) -> list[dict[str, Any]]:
     """The entries that can be read at all, with the keys that only some writers leave out."""
     good = []
     for e in entries:
-        if (
-            isinstance(e, dict)
-            and type(e.get("record_id")) is int
-            and isinstance(e.get("process_group"), (list, tuple))
-        ):
-            seq = e.get("collective_seq_id")
-            base = {"is_p2p": False, "retired": False, "state": None, "pg_id": str(e["process_group"][:1])}
-            good.append({**base, **e, "collective_seq_id": seq if type(seq) is int else 0})
+        group = e.get("process_group") if isinstance(e, dict) else None
+        if isinstance(group, (list, tuple)) and group and isinstance(group[0], str) and type(e.get("record_id")) is int:
+            seq, own_id = e.get("collective_seq_id"), e.get("pg_id")
+            fixed = {
+                "collective_seq_id": seq if type(seq) is int else 0,
+                "pg_id": own_id if isinstance(own_id, (int, str)) else group[0],
+            }
+            good.append({"is_p2p": False, "retired": False, "state": None, **e, **fixed})
     return good
 
 
@@ -203,7 +203,7 @@ def _select(
 def _durations(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, list[list[Any]]]:
     timed = {}
     for key, own in groups.items():
-        if any("duration_ms" in e for e in (own[0], own[len(own) // 2])):
+        if isinstance(key, (int, str)) and any("duration_ms" in e for e in (own[0], own[len(own) // 2])):
             rows = [e for e in own[-TIMED:] if "duration_ms" in e and not e["is_p2p"]]
             timed[str(key)] = [[e["collective_seq_id"], e["duration_ms"]] for e in rows]
     return timed
@@ -299,7 +299,8 @@ def main(argv: list[str]) -> int:
             if data.startswith(GZIP_MARK):
                 data = unpack_gzip(data)
             line = encode_row(path, reduce_dump(load_dump(data)))
-        except (DumpError, OSError) as error:
+        # TypeError to RecursionError: a pickle may hold what JSON cannot.
+        except (DumpError, OSError, TypeError, ValueError, RecursionError) as error:
             line = json.dumps({"schema": SCHEMA, "name": path, "refused": str(error)}).encode() + b"\n"
         sys.stdout.buffer.write(gzip.compress(line))
         sys.stdout.buffer.flush()

@@ -130,6 +130,20 @@ def test_values_of_the_wrong_type_do_not_end_the_run() -> None:
     analyse(dumps)
 
 
+@pytest.mark.parametrize("value", [[1], {"a": 1}, 1.5, None, 10**5000, (1, (2,))], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("key", ["pg_id", "is_p2p", "record_id", "process_group", "duration_ms", "state"])
+def test_any_value_under_any_key(key: str, value: Any) -> None:
+    odd = dump([completed(1), {**entry(2), key: value}], pg_status={value: {}} if isinstance(value, tuple) else {})
+    odd["pg_config"]["0"]["ranks"] = [0, 1, value]
+    analyse(load_blobs([("rank_0", pickle.dumps(odd)), ("rank_1", pickle.dumps(IDLE))]))
+
+
+def test_keys_nested_beyond_what_python_can_print() -> None:
+    key = b")" + b"\x85" * 5_000
+    content = b"\x80\x02}(X\x09\x00\x00\x00pg_config}" + key + b"}sX\x09\x00\x00\x00pg_status}" + key + b"}su."
+    assert list(load_blobs([("rank_0", content)]).dumps) == [0]
+
+
 @pytest.mark.parametrize("missing", ["pg_id", "is_p2p", "retired", "state", "collective_seq_id", "record_id"])
 def test_a_missing_key_costs_an_entry_at_most(missing: str) -> None:
     odd = dump([completed(1), entry(2), entry(3)])
