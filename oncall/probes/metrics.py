@@ -48,10 +48,13 @@ class PrometheusServer:
         self._endpoint = endpoint
         self._workers = Workers(_WORKERS, "prometheus")
         self._own = threading.local()
+        self._opened: list[_Connection] = []
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Ask nothing more, and let go of the connections that are idle."""
         self._workers.close()
+        for connection in self._opened:
+            connection.session.close()
 
     async def put(
         self,
@@ -107,6 +110,7 @@ class PrometheusServer:
         known: _Connection | None = getattr(self._own, "connection", None)
         if known is None:
             known = self._own.connection = _Connection(self._endpoint)
+            self._opened.append(known)
         return known
 
 
