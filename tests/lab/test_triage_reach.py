@@ -80,3 +80,19 @@ def test_an_interrupted_triage_leaves_a_bundle_that_replays(cluster: Cluster, tm
     code, answer = replay_offline(tmp_path / "bundle")
     assert code in {11, 12}
     assert answer["coverage"]["processes"]["answered"] == 1, answer["coverage"]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("way", ["ssh_config", "jump"])
+def test_nodes_are_reached_by_ssh_config_and_through_a_jump_host(way: str, cluster: Cluster, tmp_path: Path) -> None:
+    first, second = cluster.nodes
+    ways = {
+        "ssh_config": f'ssh_config = "{cluster.ssh_config}"\n',
+        "jump": (
+            f'port = {cluster.port}\nidentity = "{cluster.key}"\nknown_hosts = "{cluster.known_hosts}"\n'
+            f'jump = "{first.address}"\n[reach.addresses]\nnode002 = "{second.address}"\n'
+        ),
+    }
+    (tmp_path / "run42.toml").write_text(f'nodes = "node002"\n[reach]\nuser = "{cluster.user}"\n{ways[way]}')
+    _, answer = triage(tmp_path)
+    assert answer["coverage"]["processes"]["answered"] == 1, answer["coverage"]
