@@ -30,7 +30,7 @@ from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.session import Session, Told
 from oncall.console.snapshot import Snapshot
-from oncall.console.themes import THEMES, theme_for
+from oncall.console.themes import THEMES, Paint, paint, theme_for
 from oncall.console.widgets.scrollbar import WholeCells
 
 TERMINATED = 143
@@ -73,6 +73,8 @@ class Console(App[int]):
         self._looks = looks or Looks()
         self._deadline_s = deadline_s
         self._session: Session | None = None
+        self._painted: tuple[str, Paint] | None = None
+        self._kept: dict[str, Screen[None]] = {}
         self.animation_level = "none"
         self.glyphs: Glyphs = ASCII if self._looks.ascii_signs else UNICODE
         self.bundle: Bundle
@@ -87,6 +89,13 @@ class Console(App[int]):
         """What decides which commands can be given."""
         start = self.snapshot.start
         return {"read_only": start.read_only, "live": start.live, "guided": self.snapshot.guided}
+
+    @property
+    def paint(self) -> Paint:
+        """The styles of the theme that is in use."""
+        if self._painted is None or self._painted[0] != self.theme:
+            self._painted = self.theme, paint(self.current_theme)
+        return self._painted[1]
 
     def clock(self) -> datetime:
         """The time now, in UTC."""
@@ -168,7 +177,10 @@ class Console(App[int]):
         while not isinstance(self.screen, IncidentScreen):
             self.pop_screen()
         if name != IncidentScreen.NAME:
-            self.push_screen(_screen(name))
+            if name not in self._kept:
+                self._kept[name] = _screen(name)
+                self.install_screen(self._kept[name], name)
+            self.push_screen(name)
 
     def action_out(self) -> None:
         """One level out: a filter or message first, then the screen."""

@@ -1,8 +1,12 @@
 """The two looks of the console, and which of them suits the terminal."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from rich.style import Style
 from textual.theme import Theme
+
+from oncall.console.lines import Tone
 
 _DARK = {
     "rule": "#3a424c",
@@ -46,6 +50,26 @@ THEMES = (
         variables=_LIGHT,
     ),
 )
+
+
+class Paint(NamedTuple):
+    """The styles of rows: one for each tone, one for the row under the cursor, with and without the focus."""
+
+    tones: Mapping[Tone, Style]
+    cursor: Style
+    mark: Style
+
+
+def paint(theme: Theme) -> Paint:
+    """The styles of a theme."""
+    colours = {**_DARK, **theme.variables}
+    coloured = {Tone.DIM, Tone.WARN, Tone.GOOD, Tone.BAD, Tone.HERE}
+    bold = {Tone.STRONG, Tone.BAD, Tone.HERE}
+    tones = {
+        tone: Style(color=colours[tone] if tone in coloured else None, bold=True if tone in bold else None)
+        for tone in Tone
+    }
+    return Paint(tones, Style(bgcolor=colours["cursor"]), Style(bgcolor=theme.panel))
 
 
 def theme_for(environment: Mapping[str, str]) -> str:

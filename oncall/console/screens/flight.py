@@ -33,7 +33,7 @@ class FlightScreen(TriageScreen):
 
     def compose_body(self) -> ComposeResult:
         """The tables, and what follows from them."""
-        yield Listing(name="collectives", id="collectives", wrapped=False)
+        yield Listing(name="collectives", id="collectives", wrapped=False, marks=True)
         yield Listing(name="origins", id="origins")
 
     def show_body(self, snapshot: Snapshot) -> None:

@@ -41,7 +41,7 @@ class IncidentScreen(TriageScreen):
         """Actions, the three panes, what speaks against it, and the moments."""
         yield Listing(name="actions", id="do", wrapped=False)
         with Horizontal(id="panes"):
-            yield Listing(name="playbook", id="tree", wrapped=False)
+            yield Listing(name="playbook", id="tree", wrapped=False, marks=True)
             with Container(id="evidence"):
                 yield Listing(name="step", id="step")
                 yield Listing(name="suspects", id="suspects")

@@ -35,7 +35,7 @@ class StacksScreen(TriageScreen):
 
     def compose_body(self) -> ComposeResult:
         """Tree, and two panes below it."""
-        yield Listing(name="tree", id="calls", wrapped=False)
+        yield Listing(name="tree", id="calls", wrapped=False, marks=True)
         with Container(id="groups"):
             yield Listing(name="group", id="left")
             yield Listing(name="beside", id="right")

@@ -24,7 +24,7 @@ class TableScreen(TriageScreen):
 
     def compose_body(self) -> ComposeResult:
         """The table and the pane below."""
-        yield Listing(name=self.NAME, id="table", wrapped=False)
+        yield Listing(name=self.NAME, id="table", wrapped=False, marks=True)
         yield Listing(name="in full", id="full")
 
     def on_listing_moved(self, event: Listing.Moved) -> None:

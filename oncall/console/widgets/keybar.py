@@ -1,7 +1,7 @@
 """The footer: the keys that matter here, redrawn only when they change."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.events import Click
@@ -9,12 +9,16 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from oncall.console.actions import Command
+from oncall.console.lines import Tone
+
+if TYPE_CHECKING:
+    from oncall.console.console import Console
 
 
 class KeyBar(Widget, can_focus=False):
     """One line of keys with their labels; a click does what the key does."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"keybar--key", "keybar--label"}
+    app: "Console"
 
     def __init__(self) -> None:
         super().__init__(id="keys")
@@ -32,11 +36,11 @@ class KeyBar(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         """The line."""
-        key, label = (self.get_component_rich_style(f"keybar--{part}", partial=True) for part in ("key", "label"))
         base = self.rich_style
+        key = base + self.app.paint.tones[Tone.HERE]
         segments = []
         for shown, words, _ in self._cells() if y == 0 else ():
-            segments += [Segment(shown, base + key), Segment(words, base + label)]
+            segments += [Segment(shown, key), Segment(words, base)]
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
     async def on_click(self, event: Click) -> None:

@@ -1,7 +1,7 @@
 """A list of rows drawn line by line: only what is visible is rendered, however long the list is."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,17 +13,21 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from oncall.console.glyphs import ascii_only
-from oncall.console.lines import Line, Row, Tone, wrap
+from oncall.console.lines import Line, Row, wrap
+
+if TYPE_CHECKING:
+    from oncall.console.console import Console
 
 
 class Listing(ScrollView, can_focus=True):
     """Rows with an optional cursor.
 
     With `wrapped`, rows take as many lines as they need and must be few hundred at most; without, each is one line and
-    `rows` may be any sequence, read only where it is visible.
+    `rows` may be any sequence, read only where it is visible. With `marks` the row under the cursor stays marked when
+    another pane has the focus.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"listing--{tone}" for tone in Tone} | {"listing--cursor", "listing--mark"}
+    app: "Console"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
@@ -46,17 +50,25 @@ class Listing(ScrollView, can_focus=True):
             """The list whose cursor it is."""
             return self.listing
 
-    def __init__(self, *, wrapped: bool = True, cursor: bool = True, name: str, id: str) -> None:  # noqa: A002
+    def __init__(
+        self,
+        *,
+        wrapped: bool = True,
+        cursor: bool = True,
+        marks: bool = False,
+        name: str,
+        id: str,  # noqa: A002
+    ) -> None:
         super().__init__(name=name, id=id)
         self.can_focus = cursor
         self._wrapped = wrapped
         self._shows_cursor = cursor
+        self._marks = marks
         self._all: Sequence[Row] = ()
         self._rows: Sequence[Row] = ()
         self._lines: list[tuple[int, Line]] = []
         self._needle = ""
         self._at = 0
-        self._styles: dict[Tone, Style] = {}
 
     @property
     def row(self) -> Row | None:
@@ -123,10 +135,6 @@ class Listing(ScrollView, can_focus=True):
         self._lay_out()
         self._reveal()
 
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._styles.clear()
-
     def on_focus(self, _event: Focus) -> None:
         self.refresh()
 
@@ -181,11 +189,6 @@ class Listing(ScrollView, can_focus=True):
         own = [number for number, (index, _) in enumerate(self._lines) if index == at]
         return (own[0], own[-1]) if own else (0, 0)
 
-    def _style(self, tone: Tone) -> Style:
-        if tone not in self._styles:
-            self._styles[tone] = self.get_component_rich_style(f"listing--{tone}", partial=True)
-        return self._styles[tone]
-
     def render_line(self, y: int) -> Strip:
         """One visible line."""
         number = y + self.scroll_offset.y
@@ -198,12 +201,12 @@ class Listing(ScrollView, can_focus=True):
         return self._strip(spans, width, base, under=under)
 
     def _strip(self, spans: Line, width: int, base: Style, *, under: bool) -> Strip:
-        name = "listing--cursor" if self.has_focus else "listing--mark"
-        cursor = self.get_component_rich_style(name, partial=True) if under else None
+        paint = self.app.paint
+        cursor = (paint.cursor if self.has_focus else paint.mark if self._marks else None) if under else None
         plain_text = self.app.has_class("-ascii")
         segments = []
         for text, tone in spans:
-            style = base + self._style(tone)
+            style = base + paint.tones[tone]
             segments.append(Segment(ascii_only(text) if plain_text else text, style + cursor if cursor else style))
         filler = base + cursor if cursor else base
         strip = Strip(segments)

@@ -1,14 +1,13 @@
 """The status line, the one thing on a screen that changes by itself."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
 
 from oncall.console.glyphs import ascii_only
-from oncall.console.lines import Tone
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.status import status_line
 
@@ -20,7 +19,6 @@ class StatusBar(Widget, can_focus=False):
     """One line; `tick` redraws it when what it says has changed."""
 
     app: "Console"
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"statusbar--{tone}" for tone in Tone}
 
     def __init__(self) -> None:
         super().__init__(id="status")
@@ -57,7 +55,7 @@ class StatusBar(Widget, can_focus=False):
         segments = [
             Segment(
                 ascii_only(text) if plain else text,
-                base + self.get_component_rich_style(f"statusbar--{tone}", partial=True),
+                base + self.app.paint.tones[tone],
             )
             for text, tone in spans
         ]
