@@ -11,8 +11,12 @@ _LOG_TAIL = 65_536
 _LOG_SEARCH = 16 * 1024 * 1024
 _MOST_LOG_FILES = 80
 _KERNEL_TAIL = 524_288
+_PAUSE = {"PAUSE_S": "3"}
+"""Between two looks at counters: long enough for errors of a bad link to show."""
 _RAS_HOSTS = 3
 """How many nodes are asked for NCCL's account: any one knows the whole job, and one may be the faulty one."""
+_RAS_WAIT_S = 12
+"""NCCL gathers for 5 s, and 5 s more where processes do not answer (src/ras/ras_internal.h, 2.24)."""
 _SAMPLES = 5
 
 
@@ -56,13 +60,18 @@ def _fetch(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
     return {**_dumps(run, ranks, host), "FETCH": "1"}
 
 
+def _twice(_run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
+    return _PAUSE
+
+
 def _storage(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
     paths = run.paths
-    return {"LOGS": paths.logs or "", "CHECKPOINTS": paths.checkpoints or "", "DUMPS": paths.dumps or ""}
+    return {**_PAUSE, "LOGS": paths.logs or "", "CHECKPOINTS": paths.checkpoints or "", "DUMPS": paths.dumps or ""}
 
 
 def _ras(run: Run, _ranks: RankMap, host: str) -> Mapping[str, str]:
-    return {"ASK": "1" if host in expand_hosts(run.nodes)[:_RAS_HOSTS] else "0"}
+    asked = host in expand_hosts(run.nodes)[:_RAS_HOSTS]
+    return {**_PAUSE, "ASK": "1" if asked else "0", "WAIT_S": str(_RAS_WAIT_S)}
 
 
 def _request(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
@@ -140,21 +149,21 @@ _ALL = (
         name="host",
         asks="Is the host short of memory, swapping, or waiting for storage?",
         script="host.sh",
-        variables=_none,
+        variables=_twice,
         by_hand="head /proc/pressure/*; free -g; ps -eo pid,stat,wchan:24,comm | awk '$2 ~ /^D/'",
     ),
     Probe(
         name="fabric",
         asks="Are the InfiniBand and RoCE ports up, and do their errors grow?",
         script="fabric.sh",
-        variables=_none,
+        variables=_twice,
         by_hand="grep . /sys/class/infiniband/*/ports/*/state /sys/class/infiniband/*/ports/*/rate; rdma statistic",
     ),
     Probe(
         name="gpu_health",
         asks="What does the driver say of the GPUs?",
         script="gpu_health.sh",
-        variables=_none,
+        variables=_twice,
         by_hand="nvidia-smi -q -d PERFORMANCE,ECC,ROW_REMAPPER,PAGE_RETIREMENT,TEMPERATURE; nvidia-smi nvlink -e",
         deadline_s=40.0,
     ),

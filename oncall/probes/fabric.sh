@@ -18,6 +18,6 @@ look() {
     done
 }
 look 1
-sleep 3
+sleep "$PAUSE_S"
 look 2
 part end

@@ -15,7 +15,7 @@ look() {
     limit 4 nvidia-smi nvlink -e 2>/dev/null
 }
 if look 1; then
-    sleep 3
+    sleep "$PAUSE_S"
     look 2
 fi
 part end

@@ -18,6 +18,6 @@ look() {
 part cpus "count=$(getconf _NPROCESSORS_ONLN)"
 cat /proc/loadavg
 look 1
-sleep 3
+sleep "$PAUSE_S"
 look 2
 part end

@@ -32,8 +32,8 @@ fi
 ask() {
     "$client" -I -c '
 import socket, sys, time
-host, port, form = sys.argv[1:]
-until = time.monotonic() + 12
+host, port, form, wait_s = sys.argv[1:]
+until = time.monotonic() + float(wait_s)
 def left(): return max(0.1, until - time.monotonic())
 def line(reader):
     found = reader.readline(4096)
@@ -63,12 +63,12 @@ try:
             sys.stdout.buffer.write(chunk)
 except OSError as error:
     sys.exit(f"{host}:{port}: {error}")
-' "$host" "$port" "$1" 2>"$complaint"
+' "$host" "$port" "$1" "$WAIT_S" 2>"$complaint"
 }
 complaint=$(mktemp) || exit 1
 trap 'rm -f "$complaint" "$complaint.out"' EXIT
 for sample in 1 2; do
-    [ $sample = 2 ] && sleep 3
+    [ $sample = 2 ] && sleep "$PAUSE_S"
     form=json
     ask json >"$complaint.out"
     code=$?

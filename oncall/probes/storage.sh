@@ -55,6 +55,6 @@ look() {
     done <"$family_file"
 }
 look 1
-sleep 3
+sleep "$PAUSE_S"
 look 2
 part end
