@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import shutil
 import socket
 import subprocess
@@ -31,13 +30,17 @@ Value = Callable[[float], float]
 
 @dataclass
 class History:
-    """Series of a run with `world` ranks, healthy until told otherwise. `past_s` is how far back they reach."""
+    """Series of a run with `world` ranks, healthy until told otherwise.
+
+    `past_s` is how far back they reach, `reach_s` the same for single signals.
+    """
 
     world: int = 8
+    per_host: int = PER_HOST
     past_s: float = 3 * 3600.0
     every_s: float = 30.0
     series: dict[tuple[str, tuple[tuple[str, str], ...]], Value] = field(default_factory=dict)
-    noise: random.Random = field(default_factory=lambda: random.Random(7))
+    reach_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for rank in range(self.world):
@@ -47,7 +50,16 @@ class History:
 
     @property
     def hosts(self) -> list[str]:
-        return [host_of(rank) for rank in range(0, self.world, PER_HOST)]
+        return [self.host_of(rank) for rank in range(0, self.world, self.per_host)]
+
+    def host_of(self, rank: int) -> str:
+        return host_of(rank, self.per_host)
+
+    def of_rank(self, rank: int) -> Labels:
+        return of_rank(rank, self.per_host)
+
+    def of_gpu(self, rank: int) -> Labels:
+        return of_gpu(rank, self.per_host)
 
     def put(self, signal: str, labels: Labels, value: float, *, since: float | None = None) -> None:
         """A gauge, with a noise of half a percent; with `since` it takes this value from then on."""
@@ -76,16 +88,16 @@ class History:
 
     def phase(self, name: str, rank: int, seconds: float, *, since: float | None = None) -> None:
         """A span of a rank."""
-        self.put("span_seconds", {**of_rank(rank), "name": name}, seconds, since=since)
+        self.put("span_seconds", {**self.of_rank(rank), "name": name}, seconds, since=since)
 
     def write(self, path: Path) -> None:
         """As OpenMetrics text that `promtool tsdb create-blocks-from openmetrics` reads; NaN stands for no sample."""
         now = time.time()
-        count = int(self.past_s / self.every_s)
+        reach_s = {metric(signal): past_s for signal, past_s in self.reach_s.items()}
         with path.open("w") as out:
             for (name, labels), value in self.series.items():
                 shown = ",".join(f"{key}={json.dumps(told)}" for key, told in labels)
-                for index in range(-count, 6):
+                for index in range(-int(reach_s.get(name, self.past_s) / self.every_s), 6):
                     at = index * self.every_s
                     sample = value(at)
                     if not math.isnan(sample):
@@ -101,7 +113,7 @@ class History:
             self.series[key] = lambda at: old(at) if at < since else value(at)
 
     def _healthy_rank(self, rank: int) -> None:
-        own, gpu = of_rank(rank), of_gpu(rank)
+        own, gpu = self.of_rank(rank), self.of_gpu(rank)
         for signal, value in {
             "step_time_s": STEP_S,
             "step_time_s_p50": STEP_S,
@@ -144,19 +156,19 @@ def _key(labels: Labels) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(labels.items()))
 
 
-def host_of(rank: int) -> str:
-    return f"node{rank // PER_HOST + 1:03}"
+def host_of(rank: int, per_host: int = PER_HOST) -> str:
+    return f"node{rank // per_host + 1:03}"
 
 
-def of_rank(rank: int) -> Labels:
+def of_rank(rank: int, per_host: int = PER_HOST) -> Labels:
     """Labels as of `oncall exporter` on the rank's node."""
-    return {"run": RUN, "rank": str(rank), "job": "train", "instance": f"{host_of(rank)}:9400"}
+    return {"run": RUN, "rank": str(rank), "job": "train", "instance": f"{host_of(rank, per_host)}:9400"}
 
 
-def of_gpu(rank: int) -> Labels:
+def of_gpu(rank: int, per_host: int = PER_HOST) -> Labels:
     """Labels as of dcgm-exporter, one of 2026 on every second node."""
-    host, name = host_of(rank), "hostname" if int(host_of(rank)[-3:]) % 2 == 0 else "Hostname"
-    gpu = str(rank % PER_HOST)
+    host = host_of(rank, per_host)
+    name, gpu = "hostname" if int(host[-3:]) % 2 == 0 else "Hostname", str(rank % per_host)
     return {name: host, "gpu": gpu, "UUID": f"GPU-{rank:08}-4b5a-6978", "job": "dcgm", "instance": "10.0.0.9:9400"}
 
 
@@ -205,10 +217,10 @@ def _wait_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
             return
 
 
-def rank_map(world: int = 8) -> str:
+def rank_map(world: int = 8, per_host: int = PER_HOST) -> str:
     """The rank map of such a run, as JSON."""
     rows = [
-        {"rank": rank, "host": host_of(rank), "local_rank": rank % PER_HOST, "gpu_index": rank % PER_HOST}
+        {"rank": rank, "host": host_of(rank, per_host), "local_rank": rank % per_host, "gpu_index": rank % per_host}
         for rank in range(world)
     ]
     return json.dumps({"world_size": world, "ranks": rows})

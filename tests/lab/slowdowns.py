@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .history import CHANGED_S, History, host_of, of_gpu, of_host, of_rank
+from .history import CHANGED_S, History, of_host
 
 CULPRIT = 5
 SINCE = -CHANGED_S
@@ -14,60 +14,60 @@ def slow_down(history: History) -> None:
     """Every rank of a synchronous job shows the same longer step."""
     for rank in range(history.world):
         for signal in ("step_time_s", "step_time_s_p50"):
-            history.put(signal, of_rank(rank), SLOW_S, since=SINCE)
-        history.put("mfu", of_rank(rank), 12.3, since=SINCE)
+            history.put(signal, history.of_rank(rank), SLOW_S, since=SINCE)
+        history.put("mfu", history.of_rank(rank), 12.3, since=SINCE)
 
 
 def straggle(history: History) -> None:
     """All wait for the culprit, which alone does not wait."""
     slow_down(history)
     for rank in range(history.world):
-        history.put("comm_wait_s", of_rank(rank), 0.4 if rank == CULPRIT else 29.5, since=SINCE)
+        history.put("comm_wait_s", history.of_rank(rank), 0.4 if rank == CULPRIT else 29.5, since=SINCE)
 
 
 def throttle(history: History) -> None:
     straggle(history)
-    history.put("sm_clock", of_gpu(CULPRIT), 1305.0, since=SINCE)
-    history.put("gpu_temp", of_gpu(CULPRIT), 91.0, since=SINCE)
-    history.put_exact("clocks_event_reasons", of_gpu(CULPRIT), 0x48, since=SINCE)
+    history.put("sm_clock", history.of_gpu(CULPRIT), 1305.0, since=SINCE)
+    history.put("gpu_temp", history.of_gpu(CULPRIT), 91.0, since=SINCE)
+    history.put_exact("clocks_event_reasons", history.of_gpu(CULPRIT), 0x48, since=SINCE)
 
 
 def lose_link_quality(history: History) -> None:
     straggle(history)
-    history.grow("nvlink_replay", of_gpu(CULPRIT), 2.0, since=SINCE)
+    history.grow("nvlink_replay", history.of_gpu(CULPRIT), 2.0, since=SINCE)
 
 
 def lose_port_quality(history: History) -> None:
     straggle(history)
-    port = {**of_host(host_of(CULPRIT)), "device": "mlx5_0", "port": "1"}
+    port = {**of_host(history.host_of(CULPRIT)), "device": "mlx5_0", "port": "1"}
     history.grow("ib_link_recovery", port, 0.05, since=SINCE)
 
 
 def starve(history: History) -> None:
     slow_down(history)
     for rank in range(history.world):
-        history.put("data_wait_s", of_rank(rank), 28.0, since=SINCE)
+        history.put("data_wait_s", history.of_rank(rank), 28.0, since=SINCE)
         history.phase("fetching_batch", rank, 28.0, since=SINCE)
 
 
 def fragment(history: History) -> None:
     slow_down(history)
     for rank in range(history.world):
-        history.put("mem_inactive_split", of_rank(rank), 9.0e9, since=SINCE)
-        history.grow("num_alloc_retries", of_rank(rank), 0.1, since=SINCE)
+        history.put("mem_inactive_split", history.of_rank(rank), 9.0e9, since=SINCE)
+        history.grow("num_alloc_retries", history.of_rank(rank), 0.1, since=SINCE)
         history.phase("fwd_bwd", rank, 37.0, since=SINCE)
 
 
 def log_more(history: History) -> None:
     slow_down(history)
     for rank in range(history.world):
-        history.grow("log_bytes_total", of_rank(rank), 4000.0, since=SINCE)
+        history.grow("log_bytes_total", history.of_rank(rank), 4000.0, since=SINCE)
 
 
 def save_slowly(history: History) -> None:
     slow_down(history)
     for rank in range(history.world):
-        history.put("ckpt_duration_s", of_rank(rank), 95.0, since=SINCE)
+        history.put("ckpt_duration_s", history.of_rank(rank), 95.0, since=SINCE)
 
 
 def run_out_of_memory(history: History) -> None:
@@ -78,7 +78,7 @@ def run_out_of_memory(history: History) -> None:
 def communicate_slowly(history: History) -> None:
     slow_down(history)
     for rank in range(history.world):
-        history.put("comm_wait_s", of_rank(rank), 29.5, since=SINCE)
+        history.put("comm_wait_s", history.of_rank(rank), 29.5, since=SINCE)
 
 
 @dataclass(frozen=True)
