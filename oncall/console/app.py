@@ -13,6 +13,7 @@ from oncall.console.console import Console, Looks
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.picker import PickerScreen
 from oncall.console.snapshot import Snapshot, Start
+from oncall.errors import OncallError
 
 
 class BundleConsole(Console):
@@ -101,4 +102,7 @@ def run_picker(incidents: Mapping[str, tuple[str, Bundle]], *, ascii_signs: bool
 
 def _run(console: Console) -> int:
     left_with = console.run()
+    if console.failure is not None:
+        cause = f"the console failed: {type(console.failure).__name__}: {console.failure}"
+        raise OncallError(cause, f"what was gathered is kept; `oncall replay {console.bundle.path} --triage` reads it")
     return left_with if left_with is not None else console.return_code or 0

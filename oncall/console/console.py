@@ -144,6 +144,18 @@ class Console(App[int]):
         """Let the nodes go."""
         self.close_bundle()
 
+    def _fatal_error(self) -> None:
+        """Leave the terminal in order; Textual would print every local variable of every frame (8.2)."""
+        if os.environ.get("ONCALL_DEBUG"):
+            super()._fatal_error()
+        else:
+            self._close_messages_no_wait()
+
+    @property
+    def failure(self) -> Exception | None:
+        """What ended the console, if it did not end by itself."""
+        return self._exception
+
     def order(self, order: Order) -> None:
         """Hand an order to the triage."""
         if self._session is not None:
