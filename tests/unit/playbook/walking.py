@@ -1,8 +1,9 @@
 """Walks a shipped playbook on the answers of a scene."""
 
 import asyncio
+import json
 
-from oncall.playbook.engine import Walk, walk
+from oncall.playbook.engine import Overruling, Walk, walk
 from oncall.playbook.loader import load
 from oncall.playbook.sources import RecordedSource
 from oncall.readings.case import Case
@@ -17,10 +18,20 @@ STEP = (
 )
 
 
-def concludes(scene: Scene, playbook: str) -> Walk:
-    """The walk of a playbook on what a scene's nodes said."""
+def concludes(scene: Scene, playbook: str, **overruled: str) -> Walk:
+    """The walk of a playbook on what a scene's nodes said; `overruled` maps steps to an operator's own verdicts."""
     case = Case(scene.run, NOW)
-    return asyncio.run(walk(load(playbook), RecordedSource(scene.bundle), case, lambda _event: None))
+    own = {step: Overruling(verdict, "for the test") for step, verdict in overruled.items()}
+    return asyncio.run(walk(load(playbook), RecordedSource(scene.bundle), case, lambda _event: None, own))
+
+
+def stack(rank: int, *frames: tuple[str, str, int]) -> Part:
+    """A main thread with these frames, innermost first, as py-spy prints JSON."""
+    rows = [{"name": n, "filename": f, "short_filename": f, "line": line, "module": None} for n, f, line in frames]
+    pid = 1000 + rank
+    thread = {"pid": pid, "thread_id": 1, "thread_name": "MainThread", "os_thread_id": pid, "active": False}
+    thread |= {"owns_gil": False, "frames": rows, "process_info": None}
+    return "stack", {"pid": str(pid), "rank": str(rank), "exit": "0"}, json.dumps([thread])
 
 
 def xid(code: int, ago_s: float = 300.0, *, pci: str = "0000:4f:00", text: str = "some text") -> str:

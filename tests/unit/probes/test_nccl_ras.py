@@ -11,7 +11,7 @@ from oncall.run.model import Processes, Run
 
 from ..readings.evidence import Part as Answer
 from ..readings.evidence import Scene, processes
-from .asking import ask, training
+from .asking import ask, spoken, training
 from .fake_ras import FakeRas, Look
 
 EVEN = dict.fromkeys(range(8), 26)
@@ -22,8 +22,7 @@ def asked(tmp_path: Path, service: FakeRas) -> Judgement:
     """Ask a running service as on node001, and judge what came back."""
     with service.running(), training(0, {"NCCL_RAS_ADDR": f"127.0.0.1:{service.port}"}) as (_, word):
         parts = ask("nccl_ras", Run(nodes="node[001-002]", processes=Processes(match=word)), WAIT_S="1.5")
-    told = [(part.name, dict(part.attributes), part.data) for each in parts.values() for part in each]
-    return _judged(tmp_path, [part for part in told if part[0] not in {"clock", "end"}])
+    return _judged(tmp_path, spoken(parts))
 
 
 def judge(tmp_path: Path, looks: list[Look], knows_json: bool) -> Judgement:
