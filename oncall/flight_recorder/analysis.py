@@ -4,7 +4,7 @@ from statistics import median
 
 from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.groups import resolve
-from oncall.flight_recorder.model import Analysis, DumpSet, Share, Undecided
+from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Share, Undecided
 from oncall.flight_recorder.origins import Finder
 from oncall.flight_recorder.units import State, view_ranks
 from oncall.flight_recorder.waits import FAR_BEHIND, Graph
@@ -28,7 +28,20 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
     if not graph.waiting:
         return Analysis((), _left_out(graph), coverage, (), None)
     origins, undecided = Finder(graph).find()
+    if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
+        return Analysis((), (), coverage, graph.waiting, _MOVING)
     return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, None)
+
+
+_MOVING = (
+    "a rank is slightly behind and not all wait for it: the dumps were taken at different moments of a running job"
+)
+
+
+def _slightly_behind(origin: Origin) -> bool:
+    """A stalled device holds up everyone in the end; a few operations behind without that is an earlier dump."""
+    slight = origin.kind is Kind.GPU_STALLED and origin.grade is Grade.LIKELY
+    return slight and origin.explains.ranks < origin.explains.waiting
 
 
 def _motion(graph: Graph) -> str | None:
