@@ -78,7 +78,7 @@ CASES: dict[str, tuple[str, Callable[[Scene], Scene]]] = {
     "a port down": ("link-down", lambda s: fabric(ras(stopped(s), *[Look(EVEN)] * 2), state="1: DOWN")),
     "a port slow": ("link-down", lambda s: fabric(stopped(s), rate=100)),
     "a port that errs": ("link-errors", lambda s: fabric(stopped(s), errors=9)),
-    "nobody tells": ("all-wait", lambda s: stopped(s)),
+    "nobody tells": ("all-wait", stopped),
     "a host short of memory": ("host-memory", lambda s: host(stopped(s, holder=5), available=900)),
     "tasks in the kernel": ("host-blocked", lambda s: host(stopped(s, holder=5), blocked="4711\tpython3\tnfs_wait\n")),
     "a host at ease": ("stuck-on-host", lambda s: host(stopped(s, holder=5))),
@@ -97,7 +97,7 @@ def test_each_branch_ends_where_it_should(what: str, tmp_path: Path) -> None:
         ("link-errors", lambda s: fabric(stopped(s), errors=9)),
         ("behind", lambda s: ras(fabric(stopped(s)), *[Look({**EVEN, 5: 25})] * 2)),
         ("network", lambda s: ras(fabric(stopped(s)), *[Look(EVEN)] * 2)),
-        ("network", lambda s: stopped(s)),
+        ("network", stopped),
     ],
 )
 def test_where_everyone_joined_links_and_nccl_are_asked(

@@ -201,9 +201,8 @@ class TestFabric:
     def test_errors_count_only_where_they_grow(self, tmp_path: Path) -> None:
         first = self.look(sysfs(tmp_path, errors=5_000))
         assert self.judge(tmp_path / "old", first, first).verdict == "fine"
-        judged = self.judge(
-            tmp_path / "new", first, [later(part, b"symbol_error 5000", b"symbol_error 5012") for part in first]
-        )
+        grown = [later(part, b"symbol_error 5000", b"symbol_error 5012") for part in first]
+        judged = self.judge(tmp_path / "new", first, grown)
         assert judged.verdict == "errors"
         assert "symbol_error +12 in 3 s" in judged.reason
 
