@@ -29,8 +29,7 @@ class Case:
         self.findings: tuple[Finding, ...] = ()
         self._evidence: dict[str, Evidence] = {}
         self._views: dict[tuple[str, Callable[..., Any]], tuple[Evidence, Any]] = {}
-        self._derived: dict[Hashable, Any] = {}
-        self._derived_from: tuple[object, ...] = ()
+        self._derived: dict[Hashable, tuple[tuple[Evidence | None, ...], RankMap, Any]] = {}
 
     def add(self, evidence: Evidence) -> None:
         """Take in what a probe brought; a newer turn of the same probe replaces the older."""
@@ -52,14 +51,13 @@ class Case:
         view: T = kept[1]
         return view
 
-    def once(self, key: Hashable, build: Callable[[], T]) -> T:
-        """What `build` makes of several probes' evidence and the rank map, made once as long as these stay the same."""
-        now = (self.ranks, *self._evidence.values())
-        if len(now) != len(self._derived_from) or any(a is not b for a, b in zip(now, self._derived_from, strict=True)):
-            self._derived, self._derived_from = {}, now
-        if key not in self._derived:
-            self._derived[key] = build()
-        derived: T = self._derived[key]
+    def once(self, key: Hashable, probes: tuple[str, ...], build: Callable[[], T]) -> T:
+        """What `build` makes of some probes' evidence and the rank map, made once as long as these stay the same."""
+        kept = self._derived.get(key)
+        now = tuple(self._evidence.get(probe) for probe in probes)
+        if kept is None or kept[1] != self.ranks or any(a is not b for a, b in zip(kept[0], now, strict=True)):
+            kept = self._derived[key] = (now, self.ranks, build())
+        derived: T = kept[2]
         return derived
 
     def coverage(self, probe: str) -> Coverage:

@@ -33,8 +33,10 @@ def host_memory(case: Case) -> Judgement:
         )
         return Judgement(verdict="suspect", reason=told, findings=(finding,))
     lacking = available.lacks(hosts) or total.lacks(hosts)
-    if lacking is not None or not hosts:
-        return unknown(lacking or "which hosts the run has is not known")
+    if lacking is not None:
+        return unknown(lacking)
+    if not hosts or not parts.keys() >= set(hosts):
+        return unknown("which hosts the run has, or their memory, is not known")
     least = min(hosts, key=lambda host: parts[host])
     return Judgement(
         verdict="clear", reason=f"{parts[least]:.0%} left on {least}, more on others of {fold_hosts(hosts)}"

@@ -14,7 +14,8 @@ _NOTABLE_BYTES = 4096.0
 def log_volume(case: Case) -> Judgement:
     """`suspect`, `clear`, or `unknown` where the log volume or the time of a checkpoint is not known, or not before.
 
-    Either counts from `growth_factor` times what it was.
+    Either counts from `growth_factor` times what it was. Logs are held against before by the second: what is written
+    by the clock makes more of a step that something else has made longer.
     """
     told = [_logs(case), _checkpoints(case)]
     findings = tuple(each for each in told if isinstance(each, Finding))
@@ -29,6 +30,8 @@ def log_volume(case: Case) -> Judgement:
 def _logs(case: Case) -> Finding | str:
     """The finding, else what is known; what is not known begins with a question mark."""
     written, times = measure(case, "log_bytes_total", several=sum), measure(case, "step_time_s")
+    if written.off:
+        return "this site counts no log bytes"
     step_now, step_before = typical(times.now), typical(times.before)
     lacking = written.lacks(case.ranks.ranks) or times.lacks(())
     if not written.now or step_now is None:
@@ -39,7 +42,11 @@ def _logs(case: Case) -> Finding | str:
     if step_before is None or not before:
         return "?how much was logged before is not known"
     factor = case.run.thresholds.growth_factor
-    loud = [who for who, size in now.items() if size >= max(_NOTABLE_BYTES, factor * before.get(who, 0.0))]
+    loud = [
+        who
+        for who, size in now.items()
+        if size >= _NOTABLE_BYTES and written.now[who] >= factor * written.before.get(who, 0.0)
+    ]
     loudest = max(now, key=lambda who: now[who])
     text = f"up to {_kb(now[loudest])} logged each step, before {_kb(before.get(loudest, 0.0))}"
     if not loud:
@@ -59,6 +66,8 @@ def _logs(case: Case) -> Finding | str:
 
 def _checkpoints(case: Case) -> Finding | str:
     saved, accepted = measure(case, "ckpt_duration_s"), measure(case, "ckpt_baseline_s")
+    if saved.off:
+        return "this site times no checkpoints"
     if not saved.now:
         return f"?{saved.lacks(())}"
     now = max(saved.now.values())

@@ -7,12 +7,13 @@ from functools import reduce
 from operator import or_
 
 from oncall.readings.case import Case
-from oncall.readings.metric_set import Curve, QueryAnswer, metric_set
+from oncall.readings.metric_set import AskedRange, Curve, QueryAnswer, metric_set
 from oncall.readings.series_join import Joiner, Subject, joiner, labels_seen
 from oncall.run.nodes import fold_hosts, fold_ranks
 from oncall.signals.signal import Source
 from oncall.signals.vocabulary import SIGNALS
 
+_SERIES = ("metrics", "baseline")
 _NOW, _THEN, _NEWEST = "now", "then", "newest"
 _LAST_STEP = "last_step_completed_timestamp_seconds"
 _TELL_WHO_IS_BEHIND = (_LAST_STEP, "step_time_s_p50")
@@ -25,6 +26,7 @@ _LATEST = frozenset(
 )
 """Signals that tell what stands now, not how something goes: of a stretch their last value counts, not the median."""
 
+Points = tuple[tuple[float, float], ...]
 Merge = Callable[[Iterable[float]], float]
 
 
@@ -37,7 +39,7 @@ def any_bit(values: Iterable[float]) -> float:
 class Measured:
     """A signal by subject. A value speaks for its whole stretch; a subject that is `stale` (age in s) has none now.
 
-    `history` holds the points of the stretch before and of that now, a gap between them as None. `problem` says why
+    `stretches` holds each subject's points of the stretch before and of that now, on their grids. `problem` says why
     nothing or not all is known; `labels` shows a series where none fits the run. `off` is a signal that the run file
     declares this site to be without. `end` is the moment asked for, in unix seconds.
     """
@@ -46,7 +48,7 @@ class Measured:
     query: str = ""
     now: Mapping[Subject, float] = field(default_factory=dict)
     before: Mapping[Subject, float] = field(default_factory=dict)
-    history: Mapping[Subject, tuple[float | None, ...]] = field(default_factory=dict)
+    stretches: tuple[tuple[AskedRange | None, Mapping[Subject, Points]], ...] = ()
     stale: Mapping[Subject, float | None] = field(default_factory=dict)
     newest_age_s: float | None = None
     problem: str | None = None
@@ -54,8 +56,18 @@ class Measured:
     off: bool = False
     end: float | None = None
 
+    def history(self, who: Subject) -> tuple[float | None, ...]:
+        """The points before and now, oldest first, a gap between them and any other as None."""
+        shown = [grid.on_grid(points[who]) for grid, points in self.stretches if grid is not None and who in points]
+        return tuple(value for index, each in enumerate(shown) for value in ((None, *each) if index else each))
+
     def lacks(self, subjects: Iterable[Subject]) -> str | None:
-        """Why this does not speak for all of the subjects; None where it does. Without any, one value is enough."""
+        """Why this does not speak for all of the subjects; None where it does, or where the site is without it.
+
+        Without any subject, one value is enough.
+        """
+        if self.off:
+            return None
         wanted = tuple(subjects)
         missing = [who for who in wanted if who not in self.now]
         if self.now and not missing and self.problem is None:
@@ -91,12 +103,13 @@ def measure(
     """
     return case.once(
         (measure, signal, by_host, name, several),
+        _SERIES,
         lambda: _measure(case, signal, _Fit(_joiner(case), by_host, name, several, latest=signal in _LATEST)),
     )
 
 
 def _joiner(case: Case) -> Joiner:
-    return case.once(joiner, lambda: joiner(case))
+    return case.once(joiner, (), lambda: joiner(case))
 
 
 @dataclass(frozen=True)
@@ -133,8 +146,9 @@ def _measure(case: Case, signal: str, fit: _Fit) -> Measured:
         return Measured(signal, problem=(answer.problem if answer else None) or "not asked")
     before = (case.view("baseline", metric_set) or {}).get(signal)
     then = before.parts.get(_THEN) if before else None
-    values, points = _values(now, fit)
-    earlier, points_before = _values(then, fit) if then else ({}, {})
+    points, points_before = _points(now, fit), _points(then, fit) if then else {}
+    values = {who: fit.of_stretch([value for _, value in own]) for who, own in points.items()}
+    earlier = {who: fit.of_stretch([value for _, value in own]) for who, own in points_before.items()}
     ages = _ages(answer.parts.get(_NEWEST), fit)
     stale = _stale(case, signal, values, ages)
     stale |= {who: ages.get(who) for who in earlier if who not in values}
@@ -144,7 +158,7 @@ def _measure(case: Case, signal: str, fit: _Fit) -> Measured:
         query=now.query,
         now={who: value for who, value in values.items() if who in whose},
         before=earlier,
-        history={who: (*points_before.get(who, ()), None, *points[who]) for who in values},
+        stretches=((then.asked if then else None, points_before), (now.asked, points)),
         stale=stale,
         newest_age_s=min((ages[who] for who in ages), default=None),
         problem=answer.problem,
@@ -157,21 +171,21 @@ def _why_unasked(case: Case) -> str:
     return "Prometheus was not asked" if case.run.prometheus.url else "the run file names no `prometheus.url`"
 
 
-def _values(answer: QueryAnswer, fit: _Fit) -> tuple[dict[Subject, float], dict[Subject, tuple[float | None, ...]]]:
-    """Each subject's value over the stretch, and its points on the grid."""
-    points: dict[Subject, dict[float, list[float]]] = {}
+def _points(answer: QueryAnswer, fit: _Fit) -> dict[Subject, Points]:
+    """Each subject's points over a stretch, one at a time where several series are about it."""
+    curves: dict[Subject, list[Points]] = {}
     for curve in answer.curves:
         for who in fit.subjects(curve):
-            own = points.setdefault(who, {})
-            for at, value in curve.points:
-                own.setdefault(at, []).append(value)
-    merged = {
-        who: tuple((at, own[at][0] if len(own[at]) == 1 else fit.several(own[at])) for at in sorted(own))
-        for who, own in points.items()
-    }
-    grid = answer.asked
-    shown = {who: grid.on_grid(each) if grid else tuple(value for _, value in each) for who, each in merged.items()}
-    return {who: fit.of_stretch([value for _, value in each]) for who, each in merged.items()}, shown
+            curves.setdefault(who, []).append(curve.points)
+    return {who: own[0] if len(own) == 1 else _merged(own, fit.several) for who, own in curves.items()}
+
+
+def _merged(curves: Iterable[Points], several: Merge) -> Points:
+    by_time: dict[float, list[float]] = {}
+    for points in curves:
+        for at, value in points:
+            by_time.setdefault(at, []).append(value)
+    return tuple((at, several(by_time[at])) for at in sorted(by_time))
 
 
 def _ages(answer: QueryAnswer | None, fit: _Fit) -> dict[Subject, float]:

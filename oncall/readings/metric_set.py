@@ -1,8 +1,9 @@
 """What Prometheus answered, signal by signal: the series of each stretch, and when they were last sampled."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -44,12 +45,19 @@ class QueryAnswer:
     curves: tuple[Curve, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SignalAnswer:
-    """All that was answered for one signal, by part; `problem` is why there is not all of it."""
+    """All that was answered for one signal, read when it is looked at; `problem` is why there is not all of it."""
 
-    parts: Mapping[str, QueryAnswer]
+    evidence: Evidence
+    name: str
     problem: str | None
+
+    @cached_property
+    def parts(self) -> Mapping[str, QueryAnswer]:
+        """The answers by part; without those that are none of Prometheus' API."""
+        told = ((part.name, _answer(part)) for part in self.evidence.parts(self.name))
+        return {name: answer for name, answer in told if answer is not None}
 
 
 MetricSet = Mapping[str, SignalAnswer]
@@ -57,20 +65,13 @@ MetricSet = Mapping[str, SignalAnswer]
 
 
 def metric_set(evidence: Evidence) -> MetricSet:
-    """Read the answers of the `metrics` or the `baseline` probe."""
+    """The answers of the `metrics` or the `baseline` probe."""
     missing = evidence.coverage.missing
-    return {name: SignalAnswer(dict(_answers(evidence, name)), missing.get(name)) for name in evidence.asked}
-
-
-def _answers(evidence: Evidence, name: str) -> Iterator[tuple[str, QueryAnswer]]:
-    for part in evidence.parts(name):
-        answer = _answer(part)
-        if answer is not None:
-            yield part.name, answer
+    return {name: SignalAnswer(evidence, name, missing.get(name)) for name in evidence.asked}
 
 
 def _answer(part: Part) -> QueryAnswer | None:
-    """None for an answer that is none of Prometheus' API; why is the coverage's to say."""
+    """None for an answer that is none; why is the coverage's to say."""
     try:
         told = msgspec.json.decode(part.data, type=Answer)
         end = float(part.attributes["end"])
@@ -80,8 +81,7 @@ def _answer(part: Part) -> QueryAnswer | None:
     if told.data is None:
         return None
     asked = AskedRange(grid[0], end, grid[1]) if len(grid) == 2 and grid[1] > 0 else None
-    result = told.data.result
-    curves = (_curve(each) for each in result if isinstance(each, Series))
+    curves = (_curve(each) for each in told.data.result if isinstance(each, Series))
     return QueryAnswer(part.attributes.get("query", ""), end, asked, tuple(curve for curve in curves if curve.points))
 
 

@@ -1,6 +1,6 @@
 """Whom a series is about: rank, GPU or host, by whatever labels the site's exporters give it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncall.readings.case import Case
@@ -26,26 +26,37 @@ class Joiner:
 
     def host(self, labels: Labels) -> str | None:
         """The run's host that a series is about; None where no label names one."""
-        return next((host for name in self.labels.host if (host := self._host(labels.get(name, "")))), None)
+        for name in self.labels.host:
+            value = labels.get(name)
+            if value and (host := self._host(value)):
+                return host
+        return None
 
     def ranks_of(self, labels: Labels) -> tuple[int, ...]:
         """The ranks that a series is about: by rank, by the GPU's UUID, by host and GPU index."""
-        told = next((labels[name] for name in self.labels.rank if labels.get(name, "").isdecimal()), None)
-        if told is not None:
-            rank = int(told)
+        rank = _number(labels, self.labels.rank)
+        if rank is not None:
             return (rank,) if not self.ranks or rank in self.ranks else ()
         for name in self.labels.uuid:
             if found := self.by_uuid.get(labels.get(name, "")):
                 return found
-        host = self.host(labels)
-        gpu = next((labels[name] for name in self.labels.gpu if labels.get(name, "").isdecimal()), None)
-        return self.by_gpu.get((host, int(gpu)), ()) if host is not None and gpu is not None else ()
+        gpu = _number(labels, self.labels.gpu)
+        host = None if gpu is None else self.host(labels)
+        return () if host is None or gpu is None else self.by_gpu.get((host, gpu), ())
 
     def _host(self, value: str) -> str | None:
         """By the whole value, without a port, and without a domain: `node001.example.com:9400`."""
         plain = value.lower()
         bare = plain.rpartition(":")[0] if ":" in plain else plain
         return self.hosts.get(plain) or self.hosts.get(bare) or self.hosts.get(bare.partition(".")[0])
+
+
+def _number(labels: Labels, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = labels.get(name)
+        if value and value.isdecimal():
+            return int(value)
+    return None
 
 
 def joiner(case: Case) -> Joiner:
@@ -70,12 +81,3 @@ def labels_seen(curves: Iterable[Labels]) -> str:
     shown = [f'{name}="{value}"' for name, value in first.items() if name != "__name__"]
     more = ", …" if len(shown) > _MOST_LABELS else ""
     return ", ".join(shown[:_MOST_LABELS]) + more if shown else "no labels"
-
-
-def host_of_ranks(case: Case, curves: Iterable[Labels]) -> Iterator[tuple[int, str]]:
-    """(rank, host) where one series tells both, as a rank's own exporter on its node does."""
-    known = joiner(case)
-    for labels in curves:
-        host = known.host(labels)
-        if host is not None:
-            yield from ((rank, host) for rank in known.ranks_of(labels))

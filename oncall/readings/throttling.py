@@ -44,13 +44,14 @@ def throttling(case: Case) -> Judgement:
     """`suspect`, `clear`, or `unknown` where the clock of a suspect is not known.
 
     Where earlier steps named ranks only their GPUs are judged, else all. A GPU's clock is low under 0.9 of what it was
-    before, or of the median of the others where that is not known.
+    before, or of the median of all where that is not known.
     """
     clocks, reasons = measure(case, "sm_clock"), measure(case, "clocks_event_reasons", several=any_bit)
     ranks = suspected_ranks(case) or case.ranks.ranks
     if not ranks:
         return unknown(clocks.lacks(()) or "which ranks there are is not known")
-    gpus = [_gpu(rank, clocks, reasons) for rank in sorted(ranks)]
+    of_all = typical(clocks.now) if len(clocks.now) > 1 else None
+    gpus = [_gpu(rank, clocks, reasons, of_all) for rank in sorted(ranks)]
     throttled = [gpu for gpu in gpus if gpu.throttled]
     if throttled:
         findings = tuple(_finding(case, gpu, clocks) for gpu in throttled)
@@ -64,9 +65,8 @@ def throttling(case: Case) -> Judgement:
     return Judgement(verdict="clear", reason=_clear(gpus))
 
 
-def _gpu(rank: int, clocks: Measured, reasons: Measured) -> _Gpu:
-    others = {who: value for who, value in clocks.now.items() if who != rank}
-    usual = clocks.before.get(rank) or typical(others)
+def _gpu(rank: int, clocks: Measured, reasons: Measured, of_all: float | None) -> _Gpu:
+    usual = clocks.before.get(rank) or of_all
     told = reasons.now.get(rank)
     return _Gpu(rank, clocks.now.get(rank), usual, None if told is None else int(told))
 

@@ -125,7 +125,7 @@ def _rows(case: Case, measured: Measured, shown: _Shown) -> Iterator[PanelRow]:
             rank=who if isinstance(who, int) else None,
             host=place.host if place else who if isinstance(who, str) else None,
             gpu_index=place.gpu_index if place else None,
-            history=tuple(None if at is None else at / shown.scale for at in measured.history.get(who, ())),
+            history=tuple(None if at is None else at / shown.scale for at in measured.history(who)),
         )
 
 
