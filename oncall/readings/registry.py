@@ -82,7 +82,7 @@ _ALL = (
         verdicts=("few-elsewhere", "initialisation", "all-in-data", "all-wait", "all-at-start", "spread"),
     ),
     _reading("suspect-stacks", suspect_stacks, needs=("stacks",), verdicts=("data", "host", "waiting")),
-    _reading("hardware", hardware, needs=("kernel", "gpus"), verdicts=("fault", "clear")),
+    _reading("hardware", hardware, needs=("kernel", "gpus", "logs"), verdicts=("fault", "clear")),
     _reading("slowness", slowness, needs=_SERIES, verdicts=("slower", "steady", "stalled")),
     _reading("few-or-all", few_or_all, needs=_SERIES, verdicts=("few", "all")),
     _reading("throttling", throttling, needs=_SERIES, verdicts=("suspect", "clear")),
@@ -102,7 +102,7 @@ _ALL = (
         verdicts=("program", "memory", "clear"),
     ),
     _reading("fault-place", fault_place, needs=("processes",), verdicts=("in-run", "idle")),
-    _reading("fault-meaning", fault_meaning, needs=("kernel",), verdicts=("leave", "restart", "uncatalogued")),
+    _reading("fault-meaning", fault_meaning, needs=("kernel", "logs"), verdicts=("leave", "restart", "uncatalogued")),
     _reading(
         "gpu-state",
         gpu_state,
