@@ -1,12 +1,17 @@
-"""Branches of the hang tree that need links, NCCL's own account, drivers, hosts, or the program's own errors."""
+"""The hang tree comes to each of its conclusions from what nodes say.
+
+What the dumps of a hang say is decided elsewhere, on dumps; here it is the operator's word.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from oncall.playbook.loader import load
+
 from ..probes.fake_ras import Look
-from ..readings.evidence import UPTIME_S, Part, Scene, processes
+from ..readings.evidence import NOW, UPTIME_S, Part, Scene, process
 from .walking import concludes, kernel, rank_log, stack, step_line, xid
 
 WAITS = (("all_reduce", "torch/distributed/distributed_c10d.py", 2800), ("step", "train.py", 40))
@@ -24,16 +29,35 @@ GPU = (
 MEMORY = "MemTotal: 1000000 kB\nMemAvailable: {available} kB\npswpin 0\npswpout 0\noom_kill 0\n"
 
 
-def stopped(scene: Scene, text: str = "", *, lost: int | None = None, holder: int | None = None) -> Scene:
-    """Every rank waits for the others but for one that is gone, or that holds a lock instead; no dumps."""
+Frames = tuple[tuple[str, str, int], ...]
+
+
+def stopped(
+    scene: Scene,
+    text: str = "",
+    *,
+    lost: int | None = None,
+    holder: int | None = None,
+    state: str = "S",
+    frames: Frames = WAITS,
+    instead: Frames = LOCKS,
+    last_step: str = "02:50:00",
+    attempt: int = 0,
+) -> Scene:
+    """Every rank stands in `frames`, but for one that is gone, or that stands elsewhere instead; there are no dumps.
+
+    `state` is that of the holder's process. The last step ended at `last_step`, in this attempt.
+    """
     here = [rank for rank in range(8) if rank != lost]
-    for probe, parts in (
-        ("processes", lambda rank: processes(range(rank, rank + 1))),
-        ("stacks", lambda rank: [stack(rank, *(LOCKS if rank == holder else WAITS))]),
-    ):
-        nodes = {"node001": [r for r in here if r < 4], "node002": [r for r in here if r >= 4]}
-        scene.say(probe, {host: [part for rank in ranks for part in parts(rank)] for host, ranks in nodes.items()})
-    scene.say("logs", {"node001": [rank_log(step_line(7, "2026-03-03 02:50:00"))], "node002": []})
+    nodes = {"node001": [r for r in here if r < 4], "node002": [r for r in here if r >= 4]}
+    states = {rank: state if rank == holder else "S" for rank in here}
+    running = {r: process(r, state=states[r], again=states[r]) for r in here}
+    stacks = {r: [stack(r, *(instead if r == holder else frames))] for r in here}
+    for probe, parts in (("processes", running), ("stacks", stacks)):
+        scene.say(probe, {host: [part for rank in ranks for part in parts[rank]] for host, ranks in nodes.items()})
+    folders: Part = ("attempts", {}, f"{int(NOW.timestamp()) - 100} /l/run42_x/attempt_{attempt}\n")
+    told = [rank_log(step_line(7, f"2026-03-03 {last_step}"))] if not attempt else []
+    scene.say("logs", {"node001": [folders, *told], "node002": []})
     scene.say("dumps", {"node001": [], "node002": []})
     return scene.say("kernel", {"node001": kernel(), "node002": kernel(text)})
 
@@ -67,6 +91,39 @@ def host(scene: Scene, *, available: int = 500_000, blocked: str = "") -> Scene:
     return scene.say("host", {"node001": [], "node002": parts})
 
 
+LOADS = (
+    ("wait", "multiprocessing/connection.py", 930),
+    ("get", "multiprocessing/queues.py", 103),
+    ("_try_get_data", "torch/utils/data/dataloader.py", 1120),
+    ("__next__", "torch/utils/data/dataloader.py", 700),
+    ("main", "train.py", 90),
+)
+JOINS = (
+    ("_new_process_group_helper", "torch/distributed/distributed_c10d.py", 2169),
+    ("init_process_group", "torch/distributed/distributed_c10d.py", 1800),
+    ("main", "train.py", 9),
+)
+WORKS = (("forward", "model.py", 40), ("main", "train.py", 90))
+LOST = xid(79, text="GPU has fallen off the bus.")
+
+
+def gone(scene: Scene) -> Scene:
+    """No process and no launcher on any node."""
+    stopped(scene)
+    return scene.say("processes", {"node001": [("agents", {}, "")], "node002": [("agents", {}, "")]})
+
+
+def unseen(scene: Scene) -> Scene:
+    """A job that has stopped, of which node002 tells nothing."""
+    stopped(scene)
+    for probe in ("processes", "stacks", "kernel", "dumps"):
+        own = scene.case.evidence(probe)
+        assert own is not None
+        parts = [(p.name, dict(p.attributes), p.data) for p in own.parts("node001") if p.name not in {"clock", "end"}]
+        scene.say(probe, {"node001": parts, "node002": "no SSH greeting within 6 s"})
+    return scene
+
+
 CASES: dict[str, tuple[str, Callable[[Scene], Scene]]] = {
     "killed for memory": ("out-of-memory", lambda s: stopped(s, OOM.format(uptime=UPTIME_S - 300), lost=5)),
     "its own GPU error": ("program-error", lambda s: stopped(s, xid(31, text="MMU Fault"), lost=5)),
@@ -82,6 +139,21 @@ CASES: dict[str, tuple[str, Callable[[Scene], Scene]]] = {
     "a host short of memory": ("host-memory", lambda s: host(stopped(s, holder=5), available=900)),
     "tasks in the kernel": ("host-blocked", lambda s: host(stopped(s, holder=5), blocked="4711\tpython3\tnfs_wait\n")),
     "a host at ease": ("stuck-on-host", lambda s: host(stopped(s, holder=5))),
+    "sound": ("healthy", lambda s: stopped(s, last_step="02:59:58")),
+    "a fault while it runs": ("fault-while-running", lambda s: stopped(s, LOST, last_step="02:59:58")),
+    "running, a rank not seen": ("running-partly-seen", lambda s: stopped(s, last_step="02:59:58", lost=5)),
+    "restarting": ("is-restarting", lambda s: stopped(s, attempt=1)),
+    "a lost GPU": ("hardware-fault", lambda s: stopped(s, LOST, lost=5)),
+    "a lost process": ("process-lost", lambda s: stopped(s, lost=5)),
+    "a stopped process": ("process-stopped", lambda s: stopped(s, holder=5, state="T")),
+    "a process in the kernel": ("process-blocked", lambda s: stopped(s, holder=5, state="D")),
+    "no process": ("job-gone", gone),
+    "one waits for data": ("data-of-few", lambda s: stopped(s, holder=5, instead=LOADS)),
+    "all wait for data": ("data-of-all", lambda s: stopped(s, frames=LOADS)),
+    "one not yet up": ("initialisation", lambda s: stopped(s, frames=JOINS, holder=5)),
+    "all in initialisation": ("initialisation-of-all", lambda s: stopped(s, frames=JOINS)),
+    "no common picture": ("no-cause-seen", lambda s: stopped(s, frames=WORKS)),
+    "half of it unseen": ("not-enough", unseen),
 }
 
 
@@ -105,6 +177,27 @@ def test_where_everyone_joined_links_and_nccl_are_asked(
 ) -> None:
     walked = concludes(build(Scene(tmp_path)), "hang", watchdog="timed-out", collective="all-joined")
     assert walked.conclusion_id == conclusion
+
+
+BY_DUMPS = {"mismatch": "mismatch", "order": "opposite-order", "no-dump": "no-dump", "gpu": "gpu-lags"}
+
+
+@pytest.mark.parametrize("told", BY_DUMPS)
+def test_what_the_dumps_say_leads_on(told: str, tmp_path: Path) -> None:
+    walked = concludes(stopped(Scene(tmp_path)), "hang", watchdog="timed-out", collective=told)
+    assert walked.conclusion_id == BY_DUMPS[told]
+
+
+@pytest.mark.parametrize(("stands", "conclusion"), [("waiting", "another-branch"), ("unknown", "absent")])
+def test_an_absent_rank_is_looked_for_elsewhere(stands: str, conclusion: str, tmp_path: Path) -> None:
+    own = {"watchdog": "timed-out", "collective": "absent", "stack-of-absent": stands}
+    assert concludes(stopped(Scene(tmp_path)), "hang", **own).conclusion_id == conclusion
+
+
+def test_no_conclusion_is_left_out() -> None:
+    reached = {conclusion for conclusion, _ in CASES.values()} | set(BY_DUMPS.values())
+    reached |= {"network", "gpu-degraded", "another-branch", "absent"}
+    assert reached == load("hang").conclusions.keys()
 
 
 @pytest.mark.parametrize(("ecc", "conclusion"), [(2, "gpu-degraded"), (0, "gpu-lags")])
