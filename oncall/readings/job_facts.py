@@ -49,40 +49,57 @@ class JobFacts:
 def job_facts(case: Case) -> JobFacts:
     """Gather them from whatever has answered."""
     logs = case.view("logs", log_set)
-    last = measure(case, "last_step_completed_timestamp_seconds")
-    by_metrics = bool(last.now)
-    step, age_s, limit_s = _progress(case) if by_metrics else _logged_progress(case, logs)
-    attempt_age_s = _attempt_age_s(case) if by_metrics else _logged_attempt_age_s(logs)
+    steps = _steps_by_metrics(case) or _steps_by_logs(case, logs)
     return JobFacts(
-        step=step,
-        step_age_s=age_s,
-        stalled=None if age_s is None else age_s > limit_s,
+        step=steps.step,
+        step_age_s=steps.age_s,
+        stalled=None if steps.age_s is None else steps.age_s > steps.limit_s,
         loss_finite=_loss_finite(case),
         finished=bool(max(measure(case, "finished").now.values(), default=0.0)),
-        attempt_age_s=attempt_age_s,
-        stepped_since=None if age_s is None or attempt_age_s is None else age_s < attempt_age_s,
+        attempt_age_s=steps.attempt_age_s,
+        stepped_since=steps.stepped_since,
         restarts=_restarts(case, logs),
         xids=tuple(_xids(case)),
     )
 
 
-def _progress(case: Case) -> tuple[int | None, float | None, float]:
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """`age_s` is None where it is not known; one over `limit_s` is that of a job that has stopped."""
+
+    step: int | None
+    age_s: float | None
+    limit_s: float
+    attempt_age_s: float | None
+    stepped_since: bool | None
+
+
+def _steps_by_metrics(case: Case) -> _Steps | None:
     last, steps = measure(case, "last_step_completed_timestamp_seconds"), measure(case, "step")
+    if not last.now or last.end is None:
+        return None
     normal = measure(case, "step_time_s_p50")
-    step = max(steps.now.values(), default=None)
-    age_s = None if last.end is None else max(0.0, last.end - max(last.now.values()))
+    age_s = max(0.0, last.end - max(last.now.values()))
     limit_s = stalled_after_s(case, typical(normal.now) or typical(normal.before))
-    return None if step is None else int(step), age_s, limit_s
+    started = measure(case, "attempt_start_timestamp_seconds", by_host=True).now
+    attempt_age_s = max(0.0, last.end - max(started.values())) if started else None
+    step = int(max(steps.now.values())) if steps.now else None
+    return _Steps(step, age_s, limit_s, attempt_age_s, None if attempt_age_s is None else age_s < attempt_age_s)
 
 
-def _logged_progress(case: Case, logs: LogSet | None) -> tuple[int | None, float | None, float]:
+def _steps_by_logs(case: Case, logs: LogSet | None) -> _Steps:
+    """The step of an earlier attempt tells how far the job had come, not that it makes steps."""
     found = newest_step(logs) if logs else None
+    ages = [age for (_, number), age in logs.attempt_ages_s.items() if number == logs.attempt] if logs else []
+    attempt_age_s = min(ages, default=None)
     if found is None:
-        return None, None, stalled_after_s(case, None)
+        numbers = [file.last_step.number("step") for file in logs.files if file.last_step] if logs else []
+        step = max((number for number in numbers if number is not None), default=None)
+        return _Steps(step, None, stalled_after_s(case, None), attempt_age_s, False if ages else None)
     limit_s = stalled_after_s(case, found.normal_s)
     # A lower bound that is over the limit is enough to call it stalled; one below it tells nothing.
-    bounded = found.at_least and found.age_s is not None and found.age_s <= limit_s
-    return found.step, None if bounded else found.age_s, limit_s
+    tells = not found.at_least or (found.age_s is not None and found.age_s > limit_s)
+    return _Steps(found.step, found.age_s if tells else None, limit_s, attempt_age_s, True if ages else None)
 
 
 def _loss_finite(case: Case) -> bool | None:
@@ -91,20 +108,6 @@ def _loss_finite(case: Case) -> bool | None:
         return min(told.values()) > 0
     verdict = loss(case).verdict
     return {"finite": True, "not-finite": False}.get(verdict)
-
-
-def _attempt_age_s(case: Case) -> float | None:
-    started = measure(case, "attempt_start_timestamp_seconds", by_host=True)
-    if started.end is None or not started.now:
-        return None
-    return max(0.0, started.end - max(started.now.values()))
-
-
-def _logged_attempt_age_s(logs: LogSet | None) -> float | None:
-    if logs is None or logs.attempt is None:
-        return None
-    ages = [age for (_, number), age in logs.attempt_ages_s.items() if number == logs.attempt]
-    return min(ages, default=None)
 
 
 def _restarts(case: Case, logs: LogSet | None) -> int | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from oncall.signals.trainer_signals import PREFIX
 from oncall.signals.vocabulary import metric
 
 RUN = "run42"
@@ -32,7 +33,9 @@ Value = Callable[[float], float]
 class History:
     """Series of a run with `world` ranks, healthy until told otherwise.
 
-    `past_s` is how far back they reach, `reach_s` the same for single signals.
+    `past_s` is how far back they reach, `reach_s` the same for single signals. They end at `until_s`, the trainer's at
+    `trainer_until_s`: ahead of now, so that there is a newest sample for as long as a test takes. A Prometheus that is
+    to scrape too takes no sample from before the end of its past.
     """
 
     world: int = 8
@@ -40,6 +43,8 @@ class History:
     past_s: float = 3 * 3600.0
     every_s: float = 30.0
     series: dict[tuple[str, tuple[tuple[str, str], ...]], Value] = field(default_factory=dict)
+    until_s: float = 150.0
+    trainer_until_s: float = 150.0
     reach_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,6 +104,8 @@ class History:
                 shown = ",".join(f"{key}={json.dumps(told)}" for key, told in labels)
                 for index in range(-int(reach_s.get(name, self.past_s) / self.every_s), 6):
                     at = index * self.every_s
+                    if at > (self.trainer_until_s if name.startswith(PREFIX) else self.until_s):
+                        break
                     sample = value(at)
                     if not math.isnan(sample):
                         out.write(f"{name}{{{shown}}} {sample:.10g} {now + at:.3f}\n")
