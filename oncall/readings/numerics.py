@@ -52,7 +52,10 @@ def _grew(name: str, steps: Sequence[StepValues], value: Callable[[StepValues], 
     known = [number for step in steps if (number := value(step)) is not None]
     if len(known) < _ENOUGH:
         return None
-    early = statistics.median(number for number in known[: len(known) // 2] if math.isfinite(number))
+    before = [number for number in known[: len(known) // 2] if math.isfinite(number)]
+    if not before:
+        return None
+    early = statistics.median(before)
     late = statistics.median(math.inf if math.isnan(number) else number for number in known[-_LATE:])
     if early <= 0 or late < _GREW * early:
         return None
