@@ -149,9 +149,12 @@ def _measure(case: Case, signal: str, fit: _Fit) -> Measured:
     points, points_before = _points(now, fit), _points(then, fit) if then else {}
     values = {who: fit.of_stretch([value for _, value in own]) for who, own in points.items()}
     earlier = {who: fit.of_stretch([value for _, value in own]) for who, own in points_before.items()}
-    ages = _ages(answer.parts.get(_NEWEST), fit)
+    newest = answer.parts.get(_NEWEST)
+    ages = _ages(newest, fit)
     stale = _stale(case, signal, values, ages)
-    stale |= {who: ages.get(who) for who in earlier if who not in values}
+    # What has points in the stretch but no newest sample has ended within it.
+    ended = {who for who in values if newest is not None and who not in ages}
+    stale |= {who: ages.get(who) for who in (*ended, *(who for who in earlier if who not in values))}
     whose = {who for who in values if who not in stale}
     return Measured(
         signal=signal,

@@ -16,17 +16,20 @@ BEFORE_S = 3600.0
 GRID_S = 30.0
 BOUNDARY = "oncall-series"
 
-Table = Mapping[str, Iterable[tuple[dict[str, str], float]]]
-"""Signal → (labels, value) of each series."""
+Rows = list[tuple[dict[str, str], float]]
+"""(labels, value) of each series."""
+
+Table = Mapping[str, Rows]
+"""Signal → its series."""
 
 
-def by_rank(values: Mapping[int, float] | Iterable[float], **labels: str) -> list[tuple[dict[str, str], float]]:
+def by_rank(values: Mapping[int, float] | Iterable[float], **labels: str) -> Rows:
     """Series with a rank label, from rank → value or from the values of rank 0, 1, …"""
     pairs = values.items() if isinstance(values, Mapping) else enumerate(values)
     return [({"rank": str(rank), **labels}, value) for rank, value in pairs]
 
 
-def by_gpu(values: Iterable[float]) -> list[tuple[dict[str, str], float]]:
+def by_gpu(values: Iterable[float]) -> Rows:
     """Series as of dcgm-exporter, for ranks 0, 1, … of nodes with four GPUs."""
     return [({"Hostname": f"node{rank // 4 + 1:03}", "gpu": str(rank % 4)}, value) for rank, value in enumerate(values)]
 
@@ -41,21 +44,22 @@ class SeriesCase:
         given = rank_map(places, world_size=8, source="the test")
         self.case = Case(parse(text, "run42.toml", default_name="run42"), NOW, given)
 
-    def tell(self, now: Table, before: Table | None = None, *, age_s: float = 10.0) -> Case:
-        """Add the answers; `age_s` is how old every newest sample is."""
+    def tell(
+        self, now: Table, before: Table | None = None, *, age_s: float = 10.0, living: range | None = None
+    ) -> Case:
+        """Add the answers. `age_s` is how old every newest sample is; only the `living` of the series have one."""
         end = NOW.timestamp()
-        names = {*now, *(before or {})}
-        self._put(
-            "metrics",
-            {name: [("now", end, now.get(name, ())), ("newest", end - age_s, now.get(name, ()))] for name in names},
-        )
+        answers = {}
+        for name in {*now, *(before or {})}:
+            rows = list(now.get(name, ()))
+            newest = [row for index, row in enumerate(rows) if living is None or index in living]
+            answers[name] = [("now", end, rows), ("newest", end - age_s, newest)]
+        self._put("metrics", answers)
         if before is not None:
-            self._put("baseline", {name: [("then", end - BEFORE_S, before.get(name, ()))] for name in names})
+            self._put("baseline", {name: [("then", end - BEFORE_S, list(before.get(name, ())))] for name in answers})
         return self.case
 
-    def _put(
-        self, probe: str, answers: Mapping[str, list[tuple[str, float, Iterable[tuple[dict[str, str], float]]]]]
-    ) -> None:
+    def _put(self, probe: str, answers: Mapping[str, list[tuple[str, float, Rows]]]) -> None:
         folder = self.bundle.probe_folder(probe, answers)
         for name, parts in answers.items():
             output = folder.open_answer(name)
@@ -68,7 +72,7 @@ class SeriesCase:
         self.case.add(folder.evidence())
 
 
-def _part(name: str, at: float, series: Iterable[tuple[dict[str, str], float]]) -> Part:
+def _part(name: str, at: float, series: Rows) -> Part:
     """The newest sample's time is the value of an answer about ages."""
     told = {"query": "q", "end": str(NOW.timestamp() if name == "newest" else at)}
     if name == "newest":

@@ -74,6 +74,11 @@ class TestJoin:
         assert not measured.now
         assert measured.lacks(EIGHT) == "sm_clock: stale for ranks 0-7, newest sample 250 s old"
 
+    def test_a_series_that_ended_a_moment_ago_has_no_value_now(self, series: SeriesCase) -> None:
+        """Prometheus marks it stale when its exporter goes: it has points in the stretch, but no newest sample."""
+        case = series.tell({"sm_clock": by_gpu([1980.0] * 8)}, living=range(7))
+        assert measure(case, "sm_clock").lacks(EIGHT) == "sm_clock: stale for ranks 7, its series ended"
+
     def test_a_rank_that_was_there_before_is_not_forgotten(self, series: SeriesCase) -> None:
         case = series.tell({"sm_clock": by_gpu([1980.0] * 7)}, {"sm_clock": by_gpu([1980.0] * 8)})
         assert measure(case, "sm_clock").lacks(EIGHT) == "sm_clock: stale for ranks 7, its series ended"
