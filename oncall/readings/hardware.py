@@ -30,7 +30,8 @@ def hardware(case: Case) -> Judgement:
     unread = tuple(host for host in asked if host not in kernels.read)
     incidents = run_incidents(case)
     causes = told_causes(incidents, asked)
-    findings = (*(_origin(case, cause, causes) for cause in causes), *_others(case, incidents, causes, asked))
+    origins = (*(_origin(case, cause, causes) for cause in causes[:_FEW]), *_more(case, causes[_FEW:]))
+    findings = (*origins, *_others(case, incidents, causes, asked))
     if causes:
         return Judgement(verdict="fault", reason="; ".join(f.text for f in findings[:3]), findings=findings)
     if unread:
@@ -92,6 +93,24 @@ def _origin(case: Case, cause: Cause, causes: Sequence[Cause]) -> Finding:
 def _lost_on(case: Case, host: str) -> tuple[int, ...]:
     """Ranks that earlier steps named on this host: whose GPU it was, the address alone does not tell."""
     return tuple(rank for finding in case.origins() if host in finding.hosts for rank in finding.ranks)
+
+
+def _more(case: Case, causes: Sequence[Cause]) -> Iterator[Finding]:
+    """Faults beyond the first few as one: what hits so many hosts is told by its spread, not one by one."""
+    if not causes:
+        return
+    hosts = tuple(dict.fromkeys(cause.first.host for cause in causes))
+    ranks = {rank for cause in causes for rank in ranks_of(case, cause.hurt)}
+    yield Finding(
+        kind="gpu_fault" if causes[0].hurt.event.kind in _GPU_KINDS else "host_fault",
+        text=f"{len(causes)} more faults on {fold_hosts(hosts)}, from {describe(causes[0].first)} on",
+        role=Role.ORIGIN,
+        grade=Grade.LIKELY,
+        ranks=tuple(sorted(ranks)),
+        hosts=hosts,
+        time=causes[0].first.at,
+        cites=tuple(_citation(cause.first) for cause in causes[:_FEW]),
+    )
 
 
 def _others(case: Case, incidents: RunIncidents, causes: Sequence[Cause], asked: Collection[str]) -> Iterator[Finding]:

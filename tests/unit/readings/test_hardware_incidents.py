@@ -141,3 +141,15 @@ def test_two_gpus_lost_on_one_host_are_both_named(tmp_path: Path) -> None:
     scene.say("kernel", {"node001": kernel(), "node002": kernel(text)})
 
     assert hardware(scene.case).findings[0].ranks == (4, 7)
+
+
+def test_faults_of_a_whole_row_of_hosts_are_told_by_their_spread(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, nodes="node[001-040]")
+    scene.say("kernel", {f"node{n:03}": kernel(xid(79, 3000.0 - 60 * n, text=LOST)) for n in range(1, 41)})
+
+    judged = hardware(scene.case)
+
+    origins = [finding for finding in judged.findings if finding.role is Role.ORIGIN]
+    assert len(origins) == 9
+    assert origins[-1].text.startswith("32 more faults on node[009-040], from Xid 79")
+    assert {host for finding in origins for host in finding.hosts} == {f"node{n:03}" for n in range(1, 41)}
