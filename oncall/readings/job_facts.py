@@ -90,7 +90,8 @@ def _steps_by_metrics(case: Case) -> _Steps | None:
 def _steps_by_logs(case: Case, logs: LogSet | None) -> _Steps:
     """The step of an earlier attempt tells how far the job had come, not that it makes steps."""
     found = newest_step(logs) if logs else None
-    ages = [age for (_, number), age in logs.attempt_ages_s.items() if number == logs.attempt] if logs else []
+    newest = logs.attempt if logs else None
+    ages = [age for (_, number), age in logs.attempt_ages_s.items() if number == newest] if logs else []
     attempt_age_s = min(ages, default=None)
     if found is None:
         numbers = [file.last_step.number("step") for file in logs.files if file.last_step] if logs else []
