@@ -37,7 +37,5 @@ def host_memory(case: Case) -> Judgement:
         return unknown(lacking)
     if not hosts or not parts.keys() >= set(hosts):
         return unknown("which hosts the run has, or their memory, is not known")
-    least = min(hosts, key=lambda host: parts[host])
-    return Judgement(
-        verdict="clear", reason=f"{parts[least]:.0%} left on {least}, more on others of {fold_hosts(hosts)}"
-    )
+    least = min(parts[host] for host in hosts)
+    return Judgement(verdict="clear", reason=f"at least {least:.0%} left on {fold_hosts(hosts)}")

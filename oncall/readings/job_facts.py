@@ -49,9 +49,10 @@ class JobFacts:
 def job_facts(case: Case) -> JobFacts:
     """Gather them from whatever has answered."""
     logs = case.view("logs", log_set)
-    steps = _steps_by_metrics(case) or _steps_by_logs(case, logs)
+    logged = _steps_by_logs(case, logs)
+    steps = _steps_by_metrics(case) or logged
     return JobFacts(
-        step=steps.step,
+        step=max((step for step in (steps.step, logged.step) if step is not None), default=None),
         step_age_s=steps.age_s,
         stalled=None if steps.age_s is None else steps.age_s > steps.limit_s,
         loss_finite=_loss_finite(case),

@@ -14,7 +14,7 @@ from oncall.readings.log_set import log_set
 from oncall.readings.progress import Progress, newest_step, stalled_after_s
 from oncall.readings.suspects import suspect
 from oncall.readings.symptom import symptom
-from oncall.report.metric_panels import metric_panels, metrics_last_step
+from oncall.report.metric_panels import metric_panels, metrics_last_step, usual_step_s
 from oncall.report.model import Account, Cost, LastStep, NumberedFinding, ProbeCoverage, State, StepReport
 from oncall.report.seen import seen
 from oncall.run.nodes import fold_ranks
@@ -54,7 +54,7 @@ def build_account(
         started=case.now,
         playbook=playbook,
         state=state,
-        last_step=_last_step(step) or metrics_last_step(case),
+        last_step=_last_step(case, step) or metrics_last_step(case),
         cost=_cost(case, step),
         suspects=tuple(suspect(case, rank) for rank in ranks[:_MOST_SUSPECTS]),
         waiting_ranks=fold_ranks(waiting - set(ranks)),
@@ -89,11 +89,12 @@ def state_of(steps: Sequence[WalkedStep]) -> State:
     return "stopped" if stopped else "unknown"
 
 
-def _last_step(step: Progress | None) -> LastStep | None:
+def _last_step(case: Case, step: Progress | None) -> LastStep | None:
+    """What the logs tell; what is normal the metrics of a good stretch tell better."""
     if step is None:
         return None
     age_s = None if step.age_s is None else round(step.age_s, 1)
-    return LastStep(step=step.step, age_s=age_s, at_least=step.at_least, normal_s=step.normal_s)
+    return LastStep(step=step.step, age_s=age_s, at_least=step.at_least, normal_s=usual_step_s(case) or step.normal_s)
 
 
 def _steps(case: Case, steps: Sequence[WalkedStep], names: dict[Finding, str]) -> tuple[StepReport, ...]:

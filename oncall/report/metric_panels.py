@@ -139,6 +139,10 @@ def metrics_last_step(case: Case) -> LastStep | None:
     if not last.now or not steps.now or last.end is None:
         return None
     age_s = max(0.0, last.end - max(last.now.values()))
-    normal = measure(case, "step_time_s")
-    normal_s = typical(normal.before) or typical(normal.now)
+    normal_s = usual_step_s(case) or typical(measure(case, "step_time_s").now)
     return LastStep(step=int(max(steps.now.values())), age_s=round(age_s, 1), at_least=False, normal_s=normal_s)
+
+
+def usual_step_s(case: Case) -> float | None:
+    """The step time of the stretch that now is compared with, in seconds; None without one."""
+    return typical(measure(case, "step_time_s").before)

@@ -39,6 +39,7 @@ class History:
     """
 
     world: int = 8
+    step_s: float = STEP_S
     per_host: int = PER_HOST
     past_s: float = 3 * 3600.0
     every_s: float = 30.0
@@ -122,17 +123,17 @@ class History:
     def _healthy_rank(self, rank: int) -> None:
         own, gpu = self.of_rank(rank), self.of_gpu(rank)
         for signal, value in {
-            "step_time_s": STEP_S,
-            "step_time_s_p50": STEP_S,
+            "step_time_s": self.step_s,
+            "step_time_s_p50": self.step_s,
             "mfu": 41.0,
             "data_wait_s": 0.05,
         }.items():
             self.put(signal, own, value)
-        self.put("comm_wait_s", own, 1.5)
-        for name, seconds in {"fwd_bwd": 10.0, "optim": 0.4, "fetching_batch": 0.05}.items():
-            self.phase(name, rank, seconds)
-        self._put("last_step_completed_timestamp_seconds", own, lambda at: time.time() + at - (at % STEP_S), None)
-        self._put("step", own, lambda at: 50_000 + math.floor(at / STEP_S), None)
+        self.put("comm_wait_s", own, self.step_s / 8)
+        for name, part in {"fwd_bwd": 0.83, "optim": 0.033, "fetching_batch": 0.004}.items():
+            self.phase(name, rank, part * self.step_s)
+        self._put("last_step_completed_timestamp_seconds", own, lambda at: time.time() + at - (at % self.step_s), None)
+        self._put("step", own, lambda at: 50_000 + math.floor(at / self.step_s), None)
         self.put("mem_inactive_split", own, 2.0e9)
         for signal in ("num_alloc_retries", "ckpt_failed_total", "restart_total"):
             self.put_exact(signal, own, 0)

@@ -99,7 +99,7 @@ def ranks_json() -> str:
     return json.dumps({"world_size": 8, "ranks": rows}, indent=1) + "\n"
 
 
-def _replacements(cluster: Cluster) -> list[tuple[str, str]]:
+def replacements(cluster: Cluster) -> list[tuple[str, str]]:
     """This machine's paths and what stands for them, longest first."""
     pairs = {
         str(cluster.shared): "/work",
@@ -165,7 +165,7 @@ def record(name: str) -> None:
         code, answer = triage(folder)
         if code != 10:
             raise SystemExit(f"{name}: {answer['headline']}")
-        clean(folder / "bundle", _replacements(cluster))
+        clean(folder / "bundle", replacements(cluster))
         (folder / "bundle/title").write_text(incident.title + "\n")
         shutil.rmtree(INCIDENTS / name, ignore_errors=True)
         shutil.copytree(folder / "bundle", INCIDENTS / name)

@@ -7,14 +7,14 @@ from .history import CHANGED_S, History, of_host
 
 CULPRIT = 5
 SINCE = -CHANGED_S
-SLOW_S = 40.0
+SLOWER = 3.3
 
 
 def slow_down(history: History) -> None:
     """Every rank of a synchronous job shows the same longer step."""
     for rank in range(history.world):
         for signal in ("step_time_s", "step_time_s_p50"):
-            history.put(signal, history.of_rank(rank), SLOW_S, since=SINCE)
+            history.put(signal, history.of_rank(rank), SLOWER * history.step_s, since=SINCE)
         history.put("mfu", history.of_rank(rank), 12.3, since=SINCE)
 
 
@@ -22,7 +22,8 @@ def straggle(history: History) -> None:
     """All wait for the culprit, which alone does not wait."""
     slow_down(history)
     for rank in range(history.world):
-        history.put("comm_wait_s", history.of_rank(rank), 0.4 if rank == CULPRIT else 29.5, since=SINCE)
+        share = 0.01 if rank == CULPRIT else 0.74
+        history.put("comm_wait_s", history.of_rank(rank), share * SLOWER * history.step_s, since=SINCE)
 
 
 def throttle(history: History) -> None:
