@@ -11,6 +11,8 @@ look() {
     for directory in /proc/[0-9]*; do
         state=$(sed 's/.*) //' "$directory/stat" 2>/dev/null | cut -d ' ' -f 1)
         [ "$state" = D ] || continue
+        # Threads of the kernel itself have no command line, and some sleep like that for good.
+        [ -n "$(tr -d '\0' <"$directory/cmdline" 2>/dev/null | head -c 1)" ] || continue
         name=$(cat "$directory/comm" 2>/dev/null)
         printf '%s\t%s\t%s\n' "${directory#/proc/}" "$name" "$($SUDO cat "$directory/wchan" 2>/dev/null)"
     done

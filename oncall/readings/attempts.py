@@ -24,8 +24,8 @@ _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+")
 class Failure:
     """What one rank of one attempt died of.
 
-    `rank` is None where no map tells it, `step` is the last that the attempt's logs show. `by_others` is true for an
-    exception that a rank meets because another one was gone. `age_s` is the time since the file was last written.
+    `rank` is None where no map tells it, `step` is the last that the attempt's logs show. `age_s` is the time since the
+    file was last written.
     """
 
     attempt: int
@@ -34,7 +34,6 @@ class Failure:
     rank: int | None
     step: int | None
     error: str
-    by_others: bool
     age_s: float | None
     file: LogFile
 
@@ -45,13 +44,17 @@ class Failure:
 
 
 def failures(case: Case, logs: LogSet) -> tuple[Failure, ...]:
-    """The first failure of each attempt, oldest attempt first; attempts whose logs show none are left out."""
+    """The first failure of each attempt, oldest attempt first.
+
+    An attempt whose logs show none is left out, and so is one whose logs show only what ranks died of because another
+    one was gone: who that was, they do not tell.
+    """
     by_attempt: dict[int, list[Failure]] = {}
     for file in logs.files:
         found = _of_file(case, logs, file)
-        if found is not None:
+        if found is not None and not _BY_OTHERS.search(found.error):
             by_attempt.setdefault(found.attempt, []).append(found)
-    return tuple(min(by_attempt[attempt], key=_first) for attempt in sorted(by_attempt))
+    return tuple(min(by_attempt[attempt], key=_written) for attempt in sorted(by_attempt))
 
 
 def attempts(case: Case) -> Judgement:
@@ -110,7 +113,6 @@ def _of_file(case: Case, logs: LogSet, file: LogFile) -> Failure | None:
         rank=rank,
         step=_last_step(logs.files, file.attempt),
         error=error,
-        by_others=_BY_OTHERS.search(error) is not None,
         age_s=file.age_s,
         file=file,
     )
@@ -130,6 +132,5 @@ def _last_step(files: Iterable[LogFile], attempt: int) -> int | None:
     return max((step for step in steps if step is not None), default=None)
 
 
-def _first(failure: Failure) -> tuple[bool, float]:
-    """What nobody else caused goes first, then what was written first."""
-    return failure.by_others, -(failure.age_s or 0.0)
+def _written(failure: Failure) -> float:
+    return -(failure.age_s or 0.0)

@@ -7,6 +7,7 @@ from oncall.bundle.evidence import Evidence
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.training_names import like_training
 from oncall.run.nodes import fold_hosts
 from oncall.run.numbers import whole
 
@@ -14,6 +15,7 @@ _LITTLE = 0.01
 """Share of the memory below which the kernel reclaims without end: its own low watermark is of that order."""
 _SWAPPING = 1000
 """Pages in 3 s: 4 MB, more than stray pages that come back."""
+_MANY = 3
 _STALLED_PCT = 40.0
 """Of the last 10 s, the share in which every task that could run waited for memory or storage (`full` in /proc)."""
 
@@ -76,11 +78,14 @@ def _storage(state: HostState) -> str | None:
 
 
 def _blocked(state: HostState) -> str | None:
-    return _tasks(state) if state.blocked else None
+    """One stuck backup is no host that is held up: it takes a task that trains, or several."""
+    counts = len(state.blocked) >= _MANY or any(like_training(name) for name, _ in state.blocked.values())
+    return _tasks(state) if counts else None
 
 
 def _tasks(state: HostState) -> str:
-    pid, (name, where) = next(iter(state.blocked.items()))
+    rows = sorted(state.blocked.items(), key=lambda row: not like_training(row[1][0]))
+    pid, (name, where) = rows[0]
     more = f" and {len(state.blocked) - 1} more" if len(state.blocked) > 1 else ""
     return f"{name or 'a task'} (pid {pid}){more} waits in the kernel{f' in {where}' if where else ''}"
 

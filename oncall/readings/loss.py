@@ -12,7 +12,9 @@ from oncall.run.nodes import fold_ranks
 STEPS_BACK = 100
 """How far before a loss that is not finite a checkpoint is good: what ruins a loss builds up for so long."""
 
-_RAISED = re.compile(r"(?:Error|Exception)\b.*(?:non-?finite|not finite|\bnan\b|\binf\b)", re.IGNORECASE)
+_RAISED = re.compile(
+    r"(?:Error|Exception)\b(?=.*(?:loss|grad)).*(?:non-?finite|not finite|\bnan\b|\binf\b)", re.IGNORECASE
+)
 
 
 def loss(case: Case) -> Judgement:

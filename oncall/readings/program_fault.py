@@ -1,6 +1,5 @@
 """Did the training program bring itself down: an error in its own GPU code, a crash, more memory than there is?"""
 
-import re
 from collections.abc import Collection
 
 from oncall.flight_recorder.model import Grade
@@ -11,10 +10,8 @@ from oncall.readings.incident import recent, run_incidents
 from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.process_table import process_table
+from oncall.readings.training_names import like_training
 from oncall.run.nodes import fold_hosts
-
-_LIKE_TRAINING = re.compile(r"python|^pt_|^ray::|torchrun")
-"""Names that the kernel prints of processes that train: python3, pt_main_thread, pt_data_worker, ray::Worker."""
 
 
 def program_fault(case: Case) -> Judgement:
@@ -55,7 +52,7 @@ def _own_errors(case: Case, hosts: tuple[str, ...]) -> list[KernelEvent]:
 
 def _of_training(event: KernelEvent, pids: Collection[int | None]) -> bool:
     name = event.event.text("process")
-    return event.event.number("pid") in pids or name is None or _LIKE_TRAINING.search(name) is not None
+    return event.event.number("pid") in pids or name is None or like_training(name)
 
 
 def _finding(case: Case, event: KernelEvent) -> Finding:

@@ -103,6 +103,13 @@ def test_the_framework_that_stopped_by_itself_is_told_from_one_that_goes_on(tmp_
     assert goes_on.steps[1].verdict == "going-on"
 
 
+def test_an_error_about_nan_in_something_else_is_no_lost_loss(tmp_path: Path) -> None:
+    raised = log("/l/run42_x/attempt_0/3/stderr.log", "ValueError: could not convert string to float: 'nan x'\n")
+    assert (
+        concludes(logs(Scene(tmp_path), rank_log(steps(BEFORE)), raised), "loss-not-finite").conclusion_id == "finite"
+    )
+
+
 def test_the_rank_that_met_it_first_is_named(tmp_path: Path) -> None:
     rerun = (
         "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 6 at iteration #7001 invocation #1"

@@ -103,6 +103,13 @@ def test_ranks_that_lost_their_peer_are_not_taken_for_the_first_to_die(tmp_path:
     assert walked.steps[1].judgement.findings[0].ranks == (5,)
 
 
+def test_where_only_victims_speak_nobody_is_blamed(tmp_path: Path) -> None:
+    """A rank killed by a signal leaves no traceback; those who lost their peer do, always on the same node."""
+    walked = concludes(loop(Scene(tmp_path), {n: ("node002", 1, PEER, 10 + n) for n in range(3)}), "restart-loop")
+    assert walked.conclusion_id == "loop-unexplained"
+    assert walked.steps[1].verdict == "unknown"
+
+
 @pytest.mark.parametrize("what", ["no node answers", "no kernel log may be read"])
 def test_what_is_withheld_is_not_made_up(what: str, tmp_path: Path) -> None:
     if what == "no node answers":

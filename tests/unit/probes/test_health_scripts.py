@@ -140,6 +140,9 @@ class TestHost:
         assert judged.verdict == "blocked"
         assert "python3 (pid 4711) waits in the kernel in rpc_wait_bit_killable" in judged.reason
 
+    def test_one_stuck_task_of_somebody_else_is_not_the_host(self, tmp_path: Path) -> None:
+        assert self.judge(tmp_path, stuck="4711\trsync\tfolio_wait\n").verdict == "fine"
+
     def test_storage_that_does_not_answer(self, tmp_path: Path) -> None:
         judged = self.judge(tmp_path, io=97.0, stuck="4711\tpython3\tnfs_wait\n")
         assert judged.verdict == "storage"
