@@ -141,8 +141,8 @@ def test_a_kernel_log_that_may_not_be_read_is_not_sound(cluster: Cluster, tmp_pa
 
 TIMEOUT = (
     "[rank{rank}]:[E{at}.000000000 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Watchdog"
-    " caught collective operation timeout: WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=30000) ran"
-    " for 30080 milliseconds before timing out.\n"
+    " caught collective operation timeout: WorkNCCL(SeqNum=26, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=30000)"
+    " ran for 30080 milliseconds before timing out.\n"
 )
 
 
