@@ -164,6 +164,17 @@ class Job:
         self._ranks()[rank][1].send(signal.SIGSTOP)
         self._silenced.add(rank)
 
+    def stall_transport(self, rank: int) -> None:
+        """Hold the threads that move a rank's messages: everyone joins the next collective, and nobody finishes."""
+        threads = self._ranks()[rank][1].threads("gloo")
+        program = str(Path(__file__).with_name("stop_threads.py"))
+        holder = subprocess.Popen([sys.executable, program, *map(str, threads)], stdout=subprocess.PIPE)
+        self.agents.append(holder)
+        assert holder.stdout is not None
+        if holder.stdout.readline() != b"held\n":
+            raise RuntimeError(f"the transport of rank {rank} could not be held")
+        holder.stdout.close()
+
     def kill_rank(self, rank: int) -> None:
         """Make a rank's process disappear while the others go on waiting for it, as when its node loses power.
 
@@ -185,6 +196,7 @@ class Job:
             for process in self._processes(node):
                 process.send(signal.SIGKILL)
         for agent in self.agents:
+            agent.kill()
             agent.wait()
         while self._sockets:
             os.close(self._sockets.pop())

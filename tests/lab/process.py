@@ -35,6 +35,11 @@ class Process:
         except ProcessLookupError:
             return
 
+    def threads(self, prefix: str) -> list[int]:
+        """The ids on the host of its threads whose name begins so."""
+        tasks = Path(f"/proc/{self.host_pid}/task").iterdir()
+        return [int(task.name) for task in tasks if (task / "comm").read_text().startswith(prefix)]
+
     def duplicate_sockets(self) -> list[int]:
         """Descriptors of our own for all its sockets, which keep its connections open when it ends; needs root."""
         libc = ctypes.CDLL(None, use_errno=True)

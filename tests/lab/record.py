@@ -58,6 +58,7 @@ class Incident:
     title: str
     fault: FaultKind
     bring_about: Callable[[Job], None]
+    exit_code: int = 10
 
 
 def _hang(job: Job) -> None:
@@ -74,9 +75,16 @@ def _lose_gpu(job: Job) -> None:
     job.wait_hung()
 
 
+def _stall_network(job: Job) -> None:
+    job.wait_steps(30)
+    job.stall_transport(5)
+    job.wait_hung()
+
+
 RECORDED = {
     "hang-by-code": Incident("a rank takes a branch with one more all_reduce", "extra-all-reduce", _hang),
     "hang-by-hardware": Incident("a GPU falls off the bus and takes its rank along", "none", _lose_gpu),
+    "hang-of-the-network": Incident("everyone joined a collective and nobody finishes", "none", _stall_network, 11),
     "hang-by-data": Incident("a data loader never returns on one rank", "dataloader", _hang),
 }
 
@@ -159,11 +167,11 @@ def record(name: str) -> None:
     incident = RECORDED[name]
     with start_cluster(2) as cluster, tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        job = cluster.train(incident.fault, step=40, step_seconds=0.08, watchdog=True)
+        job = cluster.train(incident.fault, step=40, step_seconds=0.08, watchdog=True, warm=False)
         incident.bring_about(job)
         write_run_file(cluster, job, folder)
         code, answer = triage(folder)
-        if code != 10:
+        if code != incident.exit_code:
             raise SystemExit(f"{name}: {answer['headline']}")
         clean(folder / "bundle", replacements(cluster))
         (folder / "bundle/title").write_text(incident.title + "\n")

@@ -33,6 +33,12 @@ def lose_gpu(job: Job) -> None:
     job.wait_hung()
 
 
+def stall_network(job: Job) -> None:
+    job.wait_steps(8)
+    job.stall_transport(CULPRIT)
+    job.wait_hung()
+
+
 def start_again(job: Job) -> None:
     job.wait_attempt(1)
 
@@ -62,6 +68,7 @@ SCENARIOS = {
     "initialisation": Scenario("init", hang, 10, "init_stuck", function="fetch_tokenizer"),
     "stopped-process": Scenario("none", freeze, 10, "host_frozen"),
     "xid-79": Scenario("none", lose_gpu, 10, "gpu_fault"),
+    "network": Scenario("none", stall_network, 11, "transport_stall", ranks=(), hosts=()),
     "restarting": Scenario("restarting", start_again, 10, "restarting", ranks=(), hosts=()),
     "healthy": Scenario("none", run_on, 0, "none", ranks=(), hosts=()),
 }

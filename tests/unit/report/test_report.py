@@ -18,6 +18,7 @@ CAUSES = {
     "hang-by-code": ("extra_collective", [5], ["node002"]),
     "hang-by-data": ("stuck_before_collective", [5], ["node002"]),
     "hang-by-hardware": ("gpu_fault", [5], ["node002"]),
+    "hang-of-the-network": ("transport_stall", [], []),
 }
 """What was injected when each was recorded (tests/lab/record.py)."""
 
