@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +11,7 @@ from oncall.errors import OncallError
 
 INTERNAL_ERROR = 1
 INTERRUPTED = 130
+READER_GONE = 141
 
 COMMANDS: dict[str, str] = {
     "init": "write a run file with every key explained",
@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "demo": "show what a triage answers, on a recorded incident",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
     "dump": "ask a running job for Flight Recorder dumps, after you confirm it",
+    "signals": "show each signal: its query, whether it has data now, of how many ranks, how old",
     "fr": "name the origin of a hang from PyTorch Flight Recorder dumps",
     "xid": "explain Xid codes, or the kernel log that holds them",
     "playbook": "list, show, check and try playbooks; write the on-call manual",
@@ -65,10 +66,15 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code. Errors go to stderr as cause and way out, never as a traceback."""
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        return _dispatch(sys.argv[1:] if argv is None else argv)
+        code = _dispatch(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Not by the signal, which would also end us when a node or a server closes its connection. What is still to
+        # be flushed at exit goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
     except OncallError as error:
         sys.stderr.write(f"oncall: {error.cause}\n")
         if error.hint:
