@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oncall.flight_recorder.model import Group, Kind, Op
-from oncall.flight_recorder.ranks import fold
+from oncall.run.nodes import fold_ranks
 
 _CHECKS = {
     Kind.MISSING_COLLECTIVE: "what skips the call on this rank: a parameter without gradient, an empty batch",
@@ -25,8 +25,8 @@ _CHECKS = {
 
 _CLAIMS = {
     Kind.MISSING_COLLECTIVE: "skipped {op}",
-    Kind.EXTRA_COLLECTIVE: "issued an extra {mine} where its peers issue {op}",
-    Kind.SIZE_MISMATCH: "issued {op} with another element count than its peers",
+    Kind.EXTRA_COLLECTIVE: "issued one more {mine} where its peers issue {op}",
+    Kind.SIZE_MISMATCH: "issued {mine} where its peers issue {op}",
     Kind.DTYPE_MISMATCH: "issued {op} with another element type than its peers",
     Kind.TYPE_MISMATCH: "issued {mine} where its peers issued {op}",
     Kind.SPLIT_MISMATCH: "send and receive different totals in {op}",
@@ -50,8 +50,16 @@ def next_check(kind: Kind) -> str:
 def says(kind: Kind, ranks: Sequence[int], *, group: Group, seq: int, op: Op | None, mine: Op | None) -> str:
     """The headline: who, what, and in which group at which sequence number."""
     names = {
-        "op": op.signature.op if op else "an operation",
-        "mine": mine.signature.op if mine else "another operation",
+        "op": _called(op, mine) if op else "an operation",
+        "mine": _called(mine, op) if mine else "another operation",
     }
-    who = f"rank{'' if len(ranks) == 1 else 's'} {fold(ranks)}"
+    who = f"rank{'' if len(ranks) == 1 else 's'} {fold_ranks(ranks)}"
     return f"{who} {_CLAIMS[kind].format(**names)} (group {group.desc or group.name}, seq {seq})"
+
+
+def _called(op: Op, other: Op | None) -> str:
+    """The operation's name, with its element count where the other side's has the same name and another count."""
+    alike = other is not None and other.signature.op == op.signature.op
+    if not alike or other is None or op.signature.sent in {None, other.signature.sent}:
+        return op.signature.op
+    return f"{op.signature.op} of {op.signature.sent:,} element{'' if op.signature.sent == 1 else 's'}"

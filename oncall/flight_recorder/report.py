@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from oncall.flight_recorder.model import Analysis, DumpSet, Frame, Hop, Origin, Undecided
-from oncall.flight_recorder.ranks import fold
 from oncall.flight_recorder.table import as_lines, incident_table
 from oncall.neutral import neutral
+from oncall.run.nodes import fold_ranks
 
 
 def as_text(analysis: Analysis, dumps: DumpSet | None = None) -> str:
@@ -62,13 +62,13 @@ def _origin_lines(origin: Origin) -> Iterator[str]:
 
 def _hop_text(hop: Hop) -> str:
     what = f"rank {hop.rank} waits on {hop.op} (group {hop.group.desc or hop.group.name}, seq {hop.seq})"
-    return f"{what}: rank {fold(hop.held_by)} {hop.why}" if hop.held_by else f"{what}: {hop.why}"
+    return f"{what}: rank {fold_ranks(hop.held_by)} {hop.why}" if hop.held_by else f"{what}: {hop.why}"
 
 
 def _undecided_lines(open_part: Undecided) -> Iterator[str]:
     share = open_part.explains
     yield f"undecided: {open_part.reason}"
-    who = fold(open_part.deciding)
+    who = fold_ranks(open_part.deciding)
     yield f"  {share.ranks} of {share.waiting} waiting ranks; the dumps of ranks {who} would decide"
 
 

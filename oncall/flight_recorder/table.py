@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import DumpSet, Op, Origin
-from oncall.flight_recorder.ranks import fold
 from oncall.flight_recorder.units import RankView, State, view_ranks
+from oncall.run.nodes import fold_ranks
 
 _BEFORE = 2
 _AFTER = 3
@@ -47,7 +47,7 @@ def incident_table(dumps: DumpSet, origin: Origin, *, world_size: int | None = N
     rows = [Row(seq, tuple(cells[i] for cells, _ in ordered), seq == origin.seq) for i, seq in enumerate(seqs)]
     filled = [row for row in rows if any(cell != _NOTHING for cell in row.cells) or row.bad]
     name = groups.known[number].desc or groups.known[number].name
-    return IncidentTable(name, tuple(fold(ranks) for _, ranks in ordered), tuple(filled))
+    return IncidentTable(name, tuple(fold_ranks(ranks) for _, ranks in ordered), tuple(filled))
 
 
 _NOTHING = "-"

@@ -9,7 +9,6 @@ from handwritten import blobs, completed, dump, entry
 
 from oncall import cli
 from oncall.flight_recorder import analyse, as_json, incident_table, load_blobs
-from oncall.flight_recorder.ranks import fold
 from oncall.flight_recorder.report import as_text, neutral, place
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -111,13 +110,6 @@ def test_a_call_site_is_the_first_frame_outside_pytorch() -> None:
     (origin,) = analyse(load_blobs(blobs(dumps))).origins
     assert origin.frame is not None
     assert place(origin.frame) == "sync_gradients (/w/train.py:14)"
-
-
-@pytest.mark.parametrize(
-    ("ranks", "folded"), [([], "-"), ([3], "3"), ([0, 1, 2, 3], "0-3"), ([7, 0, 1, 4, 5], "0-1,4-5,7"), ([1, 1], "1")]
-)
-def test_ranks_fold(ranks: list[int], folded: str) -> None:
-    assert fold(ranks) == folded
 
 
 @pytest.mark.parametrize("text", ["\x1b[31m", "a\rb", "\u202etxt", "\x9b1m", "\x00", "line\nbreak"])
