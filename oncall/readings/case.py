@@ -55,7 +55,8 @@ class Case:
         """What `build` makes of some probes' evidence and the rank map, made once as long as these stay the same."""
         kept = self._derived.get(key)
         now = tuple(self._evidence.get(probe) for probe in probes)
-        if kept is None or kept[1] != self.ranks or any(a is not b for a, b in zip(kept[0], now, strict=True)):
+        stands = kept is not None and all(a is b for a, b in zip(kept[0], now, strict=True))
+        if kept is None or not stands or (kept[1] is not self.ranks and kept[1] != self.ranks):
             kept = self._derived[key] = (now, self.ranks, build())
         derived: T = kept[2]
         return derived

@@ -46,8 +46,15 @@ class JobFacts:
     xids: tuple[Xid, ...] = ()
 
 
+_PROBES = ("metrics", "baseline", "logs", "kernel", "processes")
+
+
 def job_facts(case: Case) -> JobFacts:
     """Gather them from whatever has answered."""
+    return case.once(job_facts, _PROBES, lambda: _job_facts(case))
+
+
+def _job_facts(case: Case) -> JobFacts:
     logs = case.view("logs", log_set)
     logged = _steps_by_logs(case, logs)
     steps = _steps_by_metrics(case) or logged

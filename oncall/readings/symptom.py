@@ -12,6 +12,8 @@ from oncall.readings.job_facts import JobFacts, job_facts
 from oncall.readings.measured import measure
 from oncall.readings.slowness import slowness
 
+_PROBES = ("alerts", "metrics", "baseline", "logs", "kernel", "processes")
+
 HANG = "hang"
 _SLOWDOWN, _CHECKPOINT, _HARDWARE = "slowdown", "checkpoint", "hardware"
 _NUMERICS, _RESTARTS = "loss-not-finite", "restart-loop"
@@ -48,7 +50,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
 
 def symptom(case: Case) -> Symptom:
     """The tree that the evidence so far calls for."""
-    return by_alerts(case) or by_metrics(case) or _by_logs(case) or _fallback()
+    return case.once(symptom, _PROBES, lambda: by_alerts(case) or by_metrics(case) or _by_logs(case) or _fallback())
 
 
 def by_alerts(case: Case) -> Symptom | None:

@@ -14,6 +14,7 @@ from oncall.readings.log_volume import log_volume
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.series_join import Subject
 from oncall.readings.slowness import slowness
+from oncall.readings.suspected import suspected_ranks
 from oncall.readings.throttling import throttling
 from oncall.report.model import LastStep
 from oncall.report.panels import Panel, PanelRow, PanelVerdict
@@ -95,7 +96,10 @@ _SHOWN = (
 
 def metric_panels(case: Case) -> tuple[Panel, ...]:
     """All panels of a case; none where Prometheus was not asked."""
-    return () if case.evidence("metrics") is None else tuple(_panel(case, shown) for shown in _SHOWN)
+    if case.evidence("metrics") is None:
+        return ()
+    key = (metric_panels, suspected_ranks(case))
+    return case.once(key, ("metrics", "baseline"), lambda: tuple(_panel(case, shown) for shown in _SHOWN))
 
 
 def _panel(case: Case, shown: _Shown) -> Panel:
