@@ -14,6 +14,9 @@ from .history import History, of_rank, serve
 from .test_slowdown import prepare
 
 
+pytestmark = pytest.mark.lab
+
+
 def signals(folder: Path) -> tuple[int, dict[str, dict[str, Any]]]:
     """Exit code, and signal → row."""
     argv = [ONCALL, "signals", "run42", "--json"]

@@ -23,6 +23,8 @@ from .driving import replay_offline, triage, without_times
 from .history import History, of_rank, rank_map, serve
 from .slowdowns import CULPRIT, SLOWDOWNS, straggle
 
+pytestmark = pytest.mark.lab
+
 UNDECIDED = {"unexplained-straggler", "not-enough"}
 """Where a walk may end that lacks a signal, beside the right leaf."""
 
@@ -138,7 +140,6 @@ def busy_rank(tmp_path: Path) -> Iterator[str]:
             process.kill()
 
 
-@pytest.mark.lab
 def test_a_software_straggler_is_named_with_its_function(busy_rank: str, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("py-spy needs root to look at another process")

@@ -23,6 +23,8 @@ from .slowdowns import CULPRIT, throttle
 from .test_exporter import Running, exporter
 from .test_slowdown import prepare
 
+pytestmark = pytest.mark.lab
+
 DEADLINE_S = 60.0
 
 

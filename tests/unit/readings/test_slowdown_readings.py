@@ -1,11 +1,12 @@
 """The readings of the slowdown tree: each verdict from what it means, and `unknown` where a signal is withheld."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from oncall.flight_recorder.model import Grade
-from oncall.readings.baseline import good_stretch
+from oncall.readings.baseline import baseline_end, good_stretch
 from oncall.readings.data_share import data_share
 from oncall.readings.few_or_all import few_or_all
 from oncall.readings.finding import Finding, Role
@@ -17,6 +18,7 @@ from oncall.readings.measured import measure
 from oncall.readings.slowness import slowness
 from oncall.readings.throttling import reason_words, throttling
 
+from .evidence import NOW
 from .series import SeriesCase, by_gpu, by_rank
 
 EIGHT = range(8)
@@ -101,6 +103,12 @@ class TestBaseline:
     def test_a_short_lucky_moment_is_no_standard(self) -> None:
         points = [(float(at), 3.0 if at in (600, 660) else 12.0) for at in range(0, 6000, 60)]
         assert good_stretch(points, 6000.0, 120.0) == 5880.0
+
+    def test_a_recorded_stretch_goes_before_any_that_is_found(self, tmp_path: Path) -> None:
+        series = SeriesCase(tmp_path, "baseline = 2026-03-01T10:00:00Z\n")
+        evidence = series.tell({"step_time_s": by_rank([40.0] * 8)}).evidence("metrics")
+        assert evidence is not None
+        assert baseline_end(evidence, series.case.run, NOW, 120.0) == datetime(2026, 3, 1, 10, tzinfo=UTC)
 
     def test_two_points_are_no_history(self) -> None:
         assert good_stretch([(0.0, 12.0), (60.0, 12.0)], 600.0, 120.0) is None
