@@ -116,7 +116,7 @@ def _alerts(report: Report) -> Iterator[str]:
 
 def _seen(report: Report) -> Iterator[str]:
     yield from _alerts(report)
-    if report.symptom is not None:
+    if report.symptom is not None and report.symptom.source != "nothing":
         yield from _labelled("CALLS FOR", f"{report.symptom.playbook}: {report.symptom.reason}")
     equal: dict[tuple[int, int, str, tuple[tuple[str, str], ...]], list[str]] = {}
     for probe, each in report.coverage.items():

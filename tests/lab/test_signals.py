@@ -13,7 +13,6 @@ from .driving import ONCALL
 from .history import History, of_rank, serve
 from .test_slowdown import prepare
 
-
 pytestmark = pytest.mark.lab
 
 
