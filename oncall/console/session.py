@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Told: TypeAlias = "Snapshot | RawText"
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 1.0
 
 
 class Session:
