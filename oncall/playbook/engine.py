@@ -1,5 +1,6 @@
 """Walks a playbook: asks for evidence, has it judged, follows the branch, until there is a conclusion."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ class Walker:
         What the walk did not need but has been asked for is taken along, if it is there within moments: it fills the
         rows of the suspects.
         """
-        await _gather((*CHEAP, *SERVERS), self._source, self.case, patience_s=_PATIENCE_S)
+        await take_along(self._source, self.case, patience_s=_PATIENCE_S)
         return Walk(self.playbook, tuple(self.steps), self.here, self.case)
 
     def _next(self) -> Step:
@@ -197,9 +198,14 @@ def _judge(reading: Reading, case: Case) -> Judgement:
         return unknown(f"the reading `{reading.name}` failed on this evidence: {type(error).__name__}: {error}")
 
 
+async def take_along(source: Source, case: Case, *, patience_s: float = 0.0) -> None:
+    """Add to the case what the probes that always run have brought, waiting at most `patience_s` seconds for them."""
+    await _gather((*CHEAP, *SERVERS), source, case, patience_s=patience_s)
+
+
 async def _gather(probes: tuple[str, ...], source: Source, case: Case, *, patience_s: float | None = None) -> None:
-    for probe in probes:
-        evidence = await source.evidence(probe, case, patience_s=patience_s)
+    brought = await asyncio.gather(*(source.evidence(probe, case, patience_s=patience_s) for probe in probes))
+    for probe, evidence in zip(probes, brought, strict=True):
         if evidence is not None and evidence is not case.evidence(probe):
             case.add(evidence)
             if probe in _WHO_IS_WHERE:

@@ -47,6 +47,9 @@ class RecordedSource:
             self._read[probe] = self._bundle.evidence(probe)
         return self._read[probe]
 
+    async def close(self) -> None:
+        """Nothing is held open."""
+
 
 class LiveSource:
     """Evidence straight from the nodes, kept in the bundle as it arrives.
@@ -76,7 +79,7 @@ class LiveSource:
         task = self._task(probe, case)
         left = max(0.0, self._deadline - time.monotonic())
         done, _ = await asyncio.wait({task}, timeout=left if patience_s is None else min(left, patience_s))
-        if done:
+        if done and not task.cancelled():
             task.result()
         folder = self._folders.get(probe)
         if folder is None:

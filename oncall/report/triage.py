@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from oncall.bundle.store import Bundle
-from oncall.playbook.engine import Source, walk
+from oncall.playbook.engine import take_along, walk
 from oncall.playbook.events import WalkEvent
 from oncall.playbook.journal import read_standing
 from oncall.playbook.loader import load as load_playbook
@@ -78,9 +78,12 @@ async def replay(bundle: Bundle, listen: Listener) -> Report:
     return await _walk(bundle, RecordedSource(bundle), case_of(bundle), listen)
 
 
-async def _walk(bundle: Bundle, source: Source, case: Case, listen: Listener) -> Report:
+async def _walk(bundle: Bundle, source: RecordedSource | LiveSource, case: Case, listen: Listener) -> Report:
+    """Walk and report. The report sees all that the bundle will hold, so that a replay knows neither more nor less."""
     started = time.monotonic()
     standing = read_standing(bundle)
     playbook = load_playbook(standing.playbook or await chosen_playbook(bundle, source, case))
     walked = await walk(playbook, source, case, listen, standing.overrulings)
+    await source.close()
+    await take_along(source, case)
     return build_report(walked, bundle=str(bundle.path), took_s=time.monotonic() - started)
