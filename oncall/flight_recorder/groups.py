@@ -66,7 +66,8 @@ def _inferred(name: str, ranks: list[int], dumps: Mapping[int, RankDump]) -> Gro
     desc = next((dumps[r].descs[name] for r in ranks if name in dumps[r].descs), "")
     members = set(ranks)
     if desc == DEFAULT_GROUP:
-        rows = [dumps[r].config[""].ranks for r in ranks if "" in dumps[r].config]
+        # Equal rank lists of different dumps are one object, see Digester.
+        rows = {id(row): row for r in ranks if "" in dumps[r].config and (row := dumps[r].config[""].ranks)}.values()
         members.update(*(row for row in rows if members <= set(row)))
     return Group(name, desc, tuple(sorted(members)), inferred=True)
 
