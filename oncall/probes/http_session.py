@@ -12,7 +12,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 
 from oncall.run.model import Endpoint
 
-_MOST_BYTES = 256 * 1024 * 1024
+_MOST_BYTES = 64 * 1024 * 1024
 _CHUNK = 1 << 16
 
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from oncall.readings.baseline import HISTORY
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
 from oncall.readings.measured import Measured, measure, typical
@@ -60,6 +61,9 @@ def before_at(case: Case) -> datetime | None:
 
 
 def _why_no_baseline(case: Case) -> str:
+    failed = case.coverage("metrics").missing.get(HISTORY)
+    if failed is not None:
+        return f"how long steps took before is not known: {failed}"
     if case.evidence("baseline") is None:
         return "there is no earlier stable stretch within the look-back to compare with"
     return f"the stretch before is not known: {case.coverage('baseline').describe()}"
