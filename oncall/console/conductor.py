@@ -37,7 +37,7 @@ from oncall.playbook.journal import read_journal, standing_of
 from oncall.playbook.loader import load, shipped
 from oncall.playbook.model import Playbook
 from oncall.playbook.sources import LiveSource, RecordedSource
-from oncall.probes.catalogue import PROBES
+from oncall.probes.catalogue import PROBES, SERVERS
 from oncall.readings.registry import READINGS
 from oncall.report.account import by_hand
 from oncall.report.build import build_draft, build_report
@@ -241,7 +241,7 @@ class Conductor:
         if not isinstance(self._source, LiveSource):
             return
         step = self._walker.step
-        needed = READINGS[step.reading].needs if self._snapshot.guided and step else tuple(PROBES)
+        needed = READINGS[step.reading].needs if self._snapshot.guided and step else (*PROBES, *SERVERS)
         for probe in probes or needed:
             self._source.renew(probe, time.monotonic() + self._limit_s)
         self._source.start(self._case)

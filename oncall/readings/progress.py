@@ -44,11 +44,12 @@ def newest_step(logs: LogSet) -> Progress | None:
 
 
 def _of_file(file: LogFile) -> Progress | None:
-    event = file.later_step or file.last_step
-    if event is None or (step := event.number("step")) is None:
+    first = file.last_step.number("step") if file.last_step else None
+    later = file.later_step.number("step") if file.later_step else None
+    moved = first is not None and later is not None and later > first
+    event, step = (file.later_step, later) if moved or first is None else (file.last_step, first)
+    if event is None or step is None:
         return None
-    earlier = file.last_step.number("step") if file.last_step else None
-    moved = file.later_step is not None and earlier is not None and step > earlier
     age_s, at_least = _age(file, event, moved=moved)
     return Progress(step, age_s, at_least, moved, _normal_s(file), file, event)
 
@@ -138,7 +139,7 @@ def _finding(case: Case, found: Progress) -> Finding:
         host=found.file.host,
         file=found.file.path,
         line=None,
-        text=found.file.line(found.event) if not found.moved else "",
+        text=found.file.line(found.event) if found.event is found.file.last_step else "",
     )
     return Finding(
         kind="progress",

@@ -397,3 +397,12 @@ def test_the_frameworks_own_note_goes_before_a_folder_that_may_be_half_written(s
     newest = newest_checkpoint(scene.case)
     assert newest is not None
     assert newest.step == 51000
+
+
+def test_the_cited_line_is_the_step_line(scene: Scene) -> None:
+    """The second look is another text: its line numbers are not those of the file."""
+    step = STEP.format(minute=54, step=7)
+    parts = [log("/l/stdout.log", "> initializing\n> loading\n" + step), ("again", {"path": "/l/stdout.log"}, step)]
+    scene.say("logs", {"node001": parts, "node002": []})
+    (finding,) = progress(scene.case).findings
+    assert finding.cites[0].text == step.rstrip("\n")
