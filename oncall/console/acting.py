@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 
+from oncall.reach.local import reap
+
 _DEADLINE_S = 60.0
 _OUTPUT_KEPT = 4000
 
@@ -27,5 +29,5 @@ async def run_command(command: str, *, deadline_s: float = _DEADLINE_S) -> tuple
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await reap(process)
     return process.returncode, output.decode("utf-8", "replace")[:_OUTPUT_KEPT]

@@ -5,10 +5,14 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Outcome
 from oncall.reach.protocol import Ended, Limits, Stderr, collect
+
+_REAP_S = 2.0
+"""A child that left the process group may hold a pipe open; it is not waited for longer."""
 
 
 class LocalReach:
@@ -39,11 +43,19 @@ class LocalReach:
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+                await reap(process)
         return Ended(Outcome.OK, started, time.monotonic() - clock, None, process.returncode, stderr.text)
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+async def reap(process: asyncio.subprocess.Process) -> None:
+    """Wait for a killed process. What it still said is read and let go: asyncio waits for the ends of its pipes too."""
+    pipes = [pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REAP_S):
+            await asyncio.gather(*pipes, process.wait())
 
 
 async def _feed(process: asyncio.subprocess.Process, script: bytes) -> None:

@@ -5,6 +5,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
 from oncall.bundle.store import Bundle, Manifest
 from oncall.reach.fanout import ask_all
@@ -119,3 +121,14 @@ async def test_a_full_disk_fails_the_answer_and_not_the_triage(tmp_path: Path) -
     )
     assert evidence.answers["n1"].outcome is Outcome.FAILED
     assert "No space left" in evidence.coverage.missing["n1"]
+
+
+async def test_a_flood_that_nobody_takes_ends_with_its_process(tmp_path: Path) -> None:
+    """The pipe is full and its reading paused when the process is killed: waiting for it must not wait for ever."""
+
+    def refuse(_data: bytes) -> None:
+        raise OSError("no room")
+
+    async with asyncio.timeout(10):
+        with pytest.raises(OSError, match="no room"):
+            await LocalReach().run("here", b"cat /dev/zero", refuse, Limits(30, 30))
