@@ -27,8 +27,11 @@ system:
 demo: install
 	$(BIN)/oncall demo --triage
 
+# The lab mostly waits; what reads files runs beside it and is printed when both have ended.
 test: $(VENV)/.tests system lint
-	$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest tests/unit tests/console tests/test_imports.py >$(VENV)/tests.log 2>&1 & quick=$$!; \
+	$(BIN)/python -m pytest tests/lab; lab=$$?; \
+	wait $$quick; quick=$$?; cat $(VENV)/tests.log; exit $$((lab | quick))
 
 lint: $(VENV)/.tests
 	$(BIN)/ruff check .
