@@ -101,6 +101,7 @@ class LiveSource:
 
     async def ask_again(self, host: str, case: Case) -> None:
         """Put every probe that one node did not answer in full to that node once more."""
+        self._reach.forget(host)
         lacking = [
             probe
             for probe, folder in self._folders.items()

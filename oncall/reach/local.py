@@ -46,6 +46,9 @@ class LocalReach:
                 await reap(process)
         return Ended(Outcome.OK, started, time.monotonic() - clock, None, process.returncode, stderr.text)
 
+    def forget(self, host: str) -> None:
+        """Nothing is remembered."""
+
     async def close(self) -> None:
         """Nothing is held open."""
 

@@ -97,6 +97,10 @@ class Reach(Protocol):
         """
         ...
 
+    def forget(self, host: str) -> None:
+        """Connect anew the next time to a node that could not be reached, or whose connection was lost."""
+        ...
+
     async def close(self) -> None:
         """End all connections."""
         ...

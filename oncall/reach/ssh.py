@@ -70,10 +70,10 @@ class SshReach:
         return ended(Outcome.OK, None, code)
 
     def forget(self, host: str) -> None:
-        """Connect to this node anew the next time."""
-        task = self._connections.pop(host, None)
-        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
-            task.result().abort()
+        """Connect anew the next time to a node that could not be reached, or whose connection was lost."""
+        task = self._connections.get(host)
+        if task is not None and task.done() and (task.exception() is not None or task.result().is_closed()):
+            del self._connections[host]
 
     async def close(self) -> None:
         """Drop all connections, those still being made too."""

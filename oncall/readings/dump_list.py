@@ -33,10 +33,6 @@ class DumpList:
     files: tuple[DumpFile, ...]
     missing_folders: dict[str, str]
 
-    def on(self, host: str) -> tuple[DumpFile, ...]:
-        """The dumps of one node."""
-        return tuple(file for file in self.files if file.host == host)
-
 
 def dump_list(evidence: Evidence) -> DumpList:
     """Read the answers of the `dumps` or `flight_recorder` probe."""

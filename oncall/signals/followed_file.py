@@ -53,11 +53,6 @@ class FollowedFile:
             return start if self._dropping else 0
         return start - len(before) + newline + 1
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a descriptor is held."""
-        return self._fd is not None
-
     def release(self) -> None:
         """Let go of the descriptor; `reopen` goes on where this left off."""
         if self._fd is not None:
