@@ -48,10 +48,10 @@ class Seat:
         op = self.ops.get(seq)
         if (op is not None and op.done) or (self.in_order and self.completed is not None and seq <= self.completed):
             return State.DONE
-        issued = max((n for n in (self.recorded, self.enqueued) if n is not None), default=None)
         if op is not None:
             in_launch = self.in_order and self.enqueued is not None and seq > self.enqueued
             return State.IN_LAUNCH if in_launch else State.PENDING
+        issued = max((n for n in (self.recorded, self.enqueued) if n is not None), default=None)
         if issued is None:
             return State.NOT_ISSUED if self.complete_view else State.UNKNOWN
         if seq > issued:
@@ -108,16 +108,21 @@ def view_ranks(dumps: Mapping[int, RankDump], groups: Groups) -> dict[int, RankV
 
 def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankView:
     view = RankView(dump.rank, last=dump.ops[-1] if dump.ops else None)
-    collectives: dict[int, dict[int, list[Op]]] = defaultdict(lambda: defaultdict(list))
+    collectives: dict[int, dict[int, Op]] = {group: {} for group in of.values()}
     p2p: dict[int, list[Op]] = defaultdict(list)
+    launched: dict[tuple[int, int], list[Op]] = {}
     for op in dump.ops:
         group = of[op.group]
         if op.peers is not None or (op.signature.sent is None and op.p2p_seq and group in p2p_groups and _closes(op)):
             p2p[group].append(op)
-        else:
-            collectives[group][op.seq].append(op)
+            continue
+        first = collectives[group].setdefault(op.seq, op)
+        if first is not op:
+            launched.setdefault((group, op.seq), [first]).append(op)
+    for (group, seq), same in launched.items():
+        collectives[group][seq] = _merged(same)
     for name, group in of.items():
-        view.seats[group] = _seat(dump, name, collectives.get(group, {}), group in p2p_groups)
+        view.seats[group] = _seat(dump, name, collectives[group], group in p2p_groups)
     for group, ops in p2p.items():
         view.batches[group] = _batches(dump, group, ops)
     rows = _pending(view)
@@ -131,8 +136,7 @@ def _closes(op: Op) -> bool:
     return "coalesced" in op.signature.op
 
 
-def _seat(dump: RankDump, name: str, by_seq: Mapping[int, Sequence[Op]], has_p2p: bool) -> Seat:
-    ops = {seq: _merged(same) for seq, same in by_seq.items()}
+def _seat(dump: RankDump, name: str, ops: dict[int, Op], has_p2p: bool) -> Seat:
     # In a group used for both kinds the counters mix collectives with sends and receives; gloo's always do.
     counters = dump.counters.get(name) if dump.device and not has_p2p else None
     finished = [seq for seq, op in ops.items() if op.done]
@@ -154,8 +158,6 @@ def _seat(dump: RankDump, name: str, by_seq: Mapping[int, Sequence[Op]], has_p2p
 
 def _merged(same: Sequence[Op]) -> Op:
     """Operations launched as one share a sequence number; only the closing entry has a state, the others the sizes."""
-    if len(same) == 1:
-        return same[0]
     first, last = same[0].signature, same[-1]
     sent = [op.signature.sent for op in same if op.signature.sent is not None]
     received = [op.signature.received for op in same if op.signature.received is not None]
@@ -207,7 +209,7 @@ def _pending(view: RankView) -> list[tuple[int, Unit]]:
         (op.record, Unit(group, seq))
         for group, seat in view.seats.items()
         for seq, op in seat.ops.items()
-        if seat.state(seq) in (State.PENDING, State.IN_LAUNCH)
+        if not op.done and seat.state(seq) in (State.PENDING, State.IN_LAUNCH)
     ]
     rows += [(b.record, b.unit) for batches in view.batches.values() for b in batches if not b.done]
     return sorted(rows, key=lambda row: row[0])
