@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from oncall.bundle.evidence import Evidence, Part
@@ -36,15 +37,21 @@ class LogFile:
     last_step: Event | None
     later_step: Event | None
     ends_with_step: bool
-    lines: tuple[str, ...]
+    tail: bytes
     clock: NodeClock | None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the tail, decoded anew each time: of thousands of logs a reading looks into few."""
+        return tuple(self.tail.decode("utf-8", "replace").split("\n"))
 
     def line(self, event: Event) -> str:
         """The words of an event's first line."""
-        return self.lines[event.first_line - 1] if 0 < event.first_line <= len(self.lines) else ""
+        lines = self.lines
+        return lines[event.first_line - 1] if 0 < event.first_line <= len(lines) else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogSet:
     """All logs found.
 
@@ -57,12 +64,12 @@ class LogSet:
     attempt_ages_s: dict[tuple[str, int], float]
     missing_folders: dict[str, str]
 
-    @property
+    @cached_property
     def attempt(self) -> int | None:
         """The newest attempt of the launcher, 0 being the first start; None where no folder tells."""
         return max(self._newest.values(), default=None)
 
-    @property
+    @cached_property
     def _newest(self) -> dict[str, int]:
         """Host → its newest attempt: after a restart, nodes whose own ranks had not failed may stay at the number."""
         newest: dict[str, int] = {}
@@ -126,8 +133,6 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
     events = read_torchrun(data, path, rank=rank).events
     steps = [event for event in events if event.kind == "step"]
     later = [e for e in read_torchrun(again, path, rank=rank).events if e.kind == "step"] if again else []
-    lines = tuple(data.decode("utf-8", "replace").split("\n"))
-    last_words = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
     folder = PurePosixPath(path).parent
     local_rank = whole(folder.name)
     attempt = _ATTEMPT.search(str(folder.parent)) if local_rank is not None else None
@@ -142,8 +147,8 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
         events=events,
         last_step=steps[-1] if steps else None,
         later_step=later[-1] if later else None,
-        ends_with_step=bool(steps) and steps[-1].last_line >= last_words,
-        lines=lines,
+        ends_with_step=bool(steps) and steps[-1].last_line > data.rstrip().count(b"\n"),
+        tail=data,
         clock=clock,
     )
 
