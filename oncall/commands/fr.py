@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         answer = as_json(shown) | ({} if movement is None else {"movement": movement_json(movement)})
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
-        sys.stdout.write(("" if movement is None else movement.says + "\n") + as_text(shown, dumps))
+        sys.stdout.write(("" if movement is None else movement.says + "\n") + as_text(shown))
     if not whole.coverage.dumps:
         return NO_EVIDENCE
     if whole.origins or (movement and movement.slow):

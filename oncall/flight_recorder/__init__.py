@@ -8,13 +8,11 @@ from oncall.flight_recorder.answer import as_json
 from oncall.flight_recorder.load import load_blobs, load_paths
 from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Undecided
 from oncall.flight_recorder.snapshots import Movement, Pace, compare
-from oncall.flight_recorder.table import IncidentTable, incident_table
 
 __all__ = [
     "Analysis",
     "DumpSet",
     "Grade",
-    "IncidentTable",
     "Kind",
     "Movement",
     "Origin",
@@ -23,7 +21,6 @@ __all__ = [
     "analyse",
     "as_json",
     "compare",
-    "incident_table",
     "load_blobs",
     "load_paths",
 ]

@@ -6,6 +6,7 @@ from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Share, Undecided
 from oncall.flight_recorder.origins import Finder
+from oncall.flight_recorder.table import tables
 from oncall.flight_recorder.units import State, view_ranks
 from oncall.flight_recorder.waits import FAR_BEHIND, Graph
 
@@ -24,13 +25,13 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
     coverage = coverage_of(dumps, groups)
     motion = _motion(graph)
     if motion is not None:
-        return Analysis((), (), coverage, graph.waiting, motion)
+        return Analysis((), (), coverage, graph.waiting, motion, tables(graph, ()))
     if not graph.waiting:
         return Analysis((), _left_out(graph), coverage, (), None)
     origins, undecided = Finder(graph).find()
     if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
-        return Analysis((), (), coverage, graph.waiting, _MOVING)
-    return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, None)
+        return Analysis((), (), coverage, graph.waiting, _MOVING, tables(graph, ()))
+    return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, None, tables(graph, origins))
 
 
 _MOVING = (

@@ -1,5 +1,6 @@
 """The analysis as JSON, under a schema name and version."""
 
+from dataclasses import asdict
 from typing import Any
 
 from oncall.flight_recorder.model import Analysis, Frame, Group, Hop, Origin, Undecided
@@ -17,6 +18,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "undecided": [_undecided_json(row) for row in analysis.undecided] or None,
         "motion": analysis.motion,
         "waiting": list(analysis.waiting),
+        "tables": [asdict(table) for table in analysis.tables],
         "coverage": {
             "world": coverage.world,
             "dumps": coverage.dumps,

@@ -3,18 +3,15 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from oncall.flight_recorder.model import Analysis, DumpSet, Frame, Hop, Origin, Undecided
-from oncall.flight_recorder.table import as_lines, incident_table
+from oncall.flight_recorder.model import Analysis, Frame, Hop, Origin, Undecided
+from oncall.flight_recorder.table import as_lines
 from oncall.neutral import neutral
 from oncall.run.nodes import fold_ranks
 
 
-def as_text(analysis: Analysis, dumps: DumpSet | None = None) -> str:
-    """The whole answer: one headline per origin with its evidence, what stays open, how complete the dumps were.
-
-    With the dumps given, each origin also shows the table of what its group did around it.
-    """
-    return "\n".join(neutral(line) for line in _lines(analysis, dumps)) + "\n"
+def as_text(analysis: Analysis) -> str:
+    """The whole answer: each origin with its evidence, what stays open, the tables, how complete the dumps were."""
+    return "\n".join(neutral(line) for line in _lines(analysis)) + "\n"
 
 
 def narrow(analysis: Analysis, ranks: Collection[int] | None, groups: Collection[str] | None) -> Analysis:
@@ -28,7 +25,7 @@ def narrow(analysis: Analysis, ranks: Collection[int] | None, groups: Collection
     return replace(analysis, origins=kept)
 
 
-def _lines(analysis: Analysis, dumps: DumpSet | None) -> Iterator[str]:
+def _lines(analysis: Analysis) -> Iterator[str]:
     if analysis.motion is not None:
         yield f"no origin: {analysis.motion}"
     elif not analysis.waiting:
@@ -37,11 +34,10 @@ def _lines(analysis: Analysis, dumps: DumpSet | None) -> Iterator[str]:
         yield "no origin: nobody waits on a rank that is behind; a second snapshot a minute later would confirm it"
     for origin in analysis.origins:
         yield from _origin_lines(origin)
-        table = incident_table(dumps, origin, world_size=analysis.coverage.world) if dumps else None
-        if table is not None:
-            yield from (f"  {line}" for line in as_lines(table))
     for open_part in analysis.undecided:
         yield from _undecided_lines(open_part)
+    for table in analysis.tables:
+        yield from as_lines(table)
     yield from _coverage_lines(analysis)
 
 

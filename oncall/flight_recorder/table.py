@@ -1,88 +1,121 @@
 """The table of an incident: sequence numbers around the divergence against the ranks that behaved alike."""
 
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from oncall.flight_recorder.frames import call_site
-from oncall.flight_recorder.groups import resolve
-from oncall.flight_recorder.model import DumpSet, Op, Origin
-from oncall.flight_recorder.units import RankView, State, view_ranks
+from oncall.flight_recorder.model import Cell, CellState, CollectiveTable, Op, Origin, TableRow
+from oncall.flight_recorder.units import RankView, Seat, State
+from oncall.flight_recorder.waits import Graph
 from oncall.run.nodes import fold_ranks
 
-_BEFORE = 2
+_MOST_TABLES = 4
+_BEFORE = 3
 _AFTER = 3
-_MOST_COLUMNS = 6
+_MOST_COLUMNS = 12
+
+_STATES = {
+    State.DONE: CellState.DONE,
+    State.PENDING: CellState.WAITS,
+    State.IN_LAUNCH: CellState.IN_LAUNCH,
+    State.NOT_ISSUED: CellState.NOT_ISSUED,
+    State.UNKNOWN: CellState.UNKNOWN,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sequence number; `cells` follow the columns of the table, `bad` marks the first that did not finish."""
+def tables(graph: Graph, origins: Sequence[Origin]) -> tuple[CollectiveTable, ...]:
+    """What the groups of the origins did around them, then the groups that most ranks wait in, a few in all.
 
-    seq: int
-    cells: tuple[str, ...]
-    bad: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentTable:
-    """Rows by sequence number, columns by ranks that behaved alike (folded: `0-4,6`), largest column first."""
-
-    group: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def incident_table(dumps: DumpSet, origin: Origin, *, world_size: int | None = None) -> IncidentTable | None:
-    """Lay out what the origin's group did around it; None for sends and receives, whose ends share no number."""
-    groups = resolve(dumps.dumps, world_size)
-    views = view_ranks(dumps.dumps, groups)
-    number = next((n for n, group in enumerate(groups.known) if group == origin.group), None)
-    if number is None or origin.seq is None or any(number in view.batches for view in views.values()):
-        return None
-    seqs = range(max(1, origin.seq - _BEFORE), origin.seq + _AFTER + 1)
-    alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for rank in groups.known[number].ranks:
-        alike[_behaviour(views.get(rank), number, seqs)].append(rank)
-    ordered = sorted(alike.items(), key=lambda column: -len(column[1]))[:_MOST_COLUMNS]
-    rows = [Row(seq, tuple(cells[i] for cells, _ in ordered), seq == origin.seq) for i, seq in enumerate(seqs)]
-    filled = [row for row in rows if any(cell != _NOTHING for cell in row.cells) or row.bad]
-    name = groups.known[number].desc or groups.known[number].name
-    return IncidentTable(name, tuple(fold_ranks(ranks) for _, ranks in ordered), tuple(filled))
+    Groups with sends and receives have none: their two ends share no sequence number.
+    """
+    fronts = [view.front for view in graph.views.values() if view.front is not None and view.front.rank is None]
+    waiting = Counter(front.group for front in fronts)
+    around: dict[int, int] = {}
+    for origin in origins:
+        if origin.group is not None and origin.seq is not None:
+            around.setdefault(graph.groups.known.index(origin.group), origin.seq)
+    for group, _ in waiting.most_common():
+        around.setdefault(group, min(front.seq for front in fronts if front.group == group))
+    mixed = {group for view in graph.views.values() for group in view.batches}
+    chosen = ((group, seq) for group, seq in around.items() if group not in mixed)
+    return tuple(_table(graph, group, seq, waiting[group]) for group, seq in islice(chosen, _MOST_TABLES))
 
 
-_NOTHING = "-"
-_WORD = {State.DONE: "done", State.PENDING: "waits", State.IN_LAUNCH: "in launch"}
+def _table(graph: Graph, number: int, at: int, waiting: int) -> CollectiveTable:
+    group = graph.groups.known[number]
+    seqs = range(max(0, at - _BEFORE), at + _AFTER + 1)
+    alike: dict[tuple[Cell, ...], list[int]] = defaultdict(list)
+    for rank in group.ranks:
+        alike[tuple(_history(graph.views.get(rank), number, seqs))].append(rank)
+    ordered = sorted(alike.items(), key=lambda column: (len(column[1]), column[1]))
+    shown = ordered[: _MOST_COLUMNS - 1] + ordered[-1:] if len(ordered) > _MOST_COLUMNS else ordered
+    rows = [_row(seq, tuple(cells[i] for cells, _ in shown), seq == at) for i, seq in enumerate(seqs)]
+    return CollectiveTable(
+        group=group.desc or group.name,
+        waiting=waiting,
+        columns=tuple(fold_ranks(ranks) for _, ranks in shown),
+        rows=tuple(row for row in rows if row.bad or any(cell.operation for cell in row.cells)),
+        more=len(ordered) - len(shown),
+    )
 
 
-def _behaviour(view: RankView | None, group: int, seqs: range) -> tuple[str, ...]:
-    if view is None:
-        return tuple("no dump" for _ in seqs)
-    seat = view.seats.get(group)
+def _history(view: RankView | None, number: int, seqs: range) -> Iterator[Cell]:
+    seat = view.seats.get(number) if view else None
+    for seq in seqs:
+        yield Cell(CellState.NO_DUMP) if view is None else _cell(seat, seq)
+
+
+def _cell(seat: Seat | None, seq: int) -> Cell:
     if seat is None:
-        return tuple("?" for _ in seqs)
-    return tuple(_cell(seat.state(seq), seat.ops.get(seq)) for seq in seqs)
+        return Cell(CellState.UNKNOWN)
+    state, op = _STATES[seat.state(seq)], seat.ops.get(seq)
+    return Cell(state) if op is None else _recorded(state, op)
 
 
-def _cell(state: State, op: Op | None) -> str:
-    if state is State.NOT_ISSUED:
-        return _NOTHING
-    if state is State.UNKNOWN:
-        return "?"
-    if op is None:
-        return _WORD[state]
+def _recorded(state: CellState, op: Op) -> Cell:
     site = call_site(op)
-    size = "" if op.signature.sent is None else f"[{op.signature.sent}]"
-    dtype = f" {op.signature.dtypes[0]}" if op.signature.dtypes else ""
-    where = f" {site.name}:{site.line}" if site else ""
-    return f"{op.signature.op}{size}{dtype}{where} {_WORD[state]}"
+    return Cell(
+        state,
+        operation=op.signature.op,
+        elements=op.signature.sent,
+        dtype=op.signature.dtypes[0] if op.signature.dtypes else None,
+        site=f"{site.name}:{site.line}" if site else None,
+    )
 
 
-def as_lines(table: IncidentTable) -> list[str]:
-    """The table as text; `>` marks the first bad row."""
-    head = ["seq", *(f"rank{'' if column.isdecimal() else 's'} {column}" for column in table.columns)]
-    body = [[f"{'> ' if row.bad else '  '}{row.seq}", *row.cells] for row in table.rows]
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in [head, *body]
+def _row(seq: int, cells: tuple[Cell, ...], bad: bool) -> TableRow:
+    called = [cell for cell in cells if cell.operation is not None]
+    return TableRow(
+        sequence=seq,
+        cells=cells,
+        bad=bad,
+        agrees=len({(cell.operation, cell.elements, cell.dtype) for cell in called}) <= 1,
+        one_site=len({cell.site for cell in called}) <= 1,
+    )
+
+
+def cell_text(cell: Cell, row: TableRow) -> str:
+    """A cell in a few words: what its row already agrees on is left out, as is the call site that all share."""
+    if cell.operation is None:
+        return cell.state
+    size = "" if row.agrees or cell.elements is None else f" {cell.elements:,}"
+    dtype = "" if row.agrees or cell.dtype is None else f" {cell.dtype}"
+    site = "" if row.one_site or cell.site is None else f" {cell.site}"
+    return f"{cell.operation}{size}{dtype}{site} {cell.state}"
+
+
+def as_lines(table: CollectiveTable) -> Iterator[str]:
+    """The table as text; `>` marks the row where they diverge."""
+    heads = [f"rank{'' if column.isdecimal() else 's'} {column}" for column in table.columns]
+    lines = [["  seq", *heads]]
+    lines += [
+        [f"{'> ' if row.bad else '  '}{row.sequence}", *(cell_text(cell, row) for cell in row.cells)]
+        for row in table.rows
     ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    yield f"group {table.group}: {table.waiting} ranks wait in it"
+    for line in lines:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    if table.more:
+        yield f"  and {table.more} more sets of ranks"

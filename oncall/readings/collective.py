@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from oncall.flight_recorder import analyse
 from oncall.flight_recorder.model import Analysis, Grade, Kind, Origin
 from oncall.readings.case import Case
 from oncall.readings.dump_list import dump_list
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.fresh_dumps import FreshDumps, fresh_dumps
+from oncall.readings.fresh_dumps import FreshDumps, fresh_dumps, hang
 from oncall.run.nodes import fold_ranks
 
 _VERDICTS: Mapping[Kind, str] = {
@@ -36,10 +35,9 @@ def collective(case: Case) -> Judgement:
     groups used in opposite orders. `gpu`: it issued the same and its GPU lags. `all-joined`: everyone issued it and
     nobody finishes. `no-dump`: only a rank without a dump can explain it. `no-fault`: nothing hangs in the dumps.
     """
-    found = fresh_dumps(case)
-    if found is None or not found.dumps.dumps:
+    found, analysis = fresh_dumps(case), hang(case)
+    if found is None or analysis is None or not found.dumps.dumps:
         return unknown(_why_none(case, found))
-    analysis = analyse(found.dumps, world_size=case.ranks.world_size)
     unseen = _unseen(case, analysis)
     origins = [origin for origin in analysis.origins if not _only_unseen(origin, unseen)]
     findings = tuple(_finding(case, origin, unseen) for origin in origins)

@@ -4,14 +4,15 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from oncall.bundle.evidence import Evidence
-from oncall.flight_recorder import load_blobs
-from oncall.flight_recorder.model import DumpSet
+from oncall.flight_recorder import Analysis, DumpSet, analyse, load_blobs
 from oncall.readings.case import Case
 from oncall.readings.dump_list import DumpList, dump_blobs, dump_list
 from oncall.readings.log_set import log_set
 from oncall.readings.process_table import process_table
 from oncall.readings.progress import newest_step
 
+_TELL_AGE = ("flight_recorder", "processes", "logs")
+"""The probes that tell how old a dump is, and how old it may be."""
 _SLACK_S = 2.0
 """Time stamps of files are whole seconds, and a dump may be written in the second in which the last step ended."""
 
@@ -27,6 +28,16 @@ class FreshDumps:
 def loaded_dumps(evidence: Evidence) -> DumpSet:
     """All dumps that the `flight_recorder` probe fetched."""
     return load_blobs(dump_blobs(evidence))
+
+
+def hang(case: Case) -> Analysis | None:
+    """What the dumps of this hang say, worked out once; None where none were fetched."""
+    return case.once("hang", _TELL_AGE, lambda: _analysed(case))
+
+
+def _analysed(case: Case) -> Analysis | None:
+    fresh = fresh_dumps(case)
+    return None if fresh is None else analyse(fresh.dumps, world_size=case.ranks.world_size)
 
 
 def fresh_dumps(case: Case) -> FreshDumps | None:

@@ -5,16 +5,16 @@ from datetime import datetime
 
 import msgspec
 
+from oncall.flight_recorder.model import CollectiveTable
 from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
-from oncall.readings.fresh_dumps import fresh_dumps
+from oncall.readings.fresh_dumps import hang
 from oncall.readings.hardware import describe, ranks_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.log_set import log_set
 from oncall.readings.progress import newest_step
 from oncall.readings.stack_set import StackGroup, stack_set
 from oncall.readings.standings import WORDS
-from oncall.report.collectives import CollectiveTable, collective_tables
 from oncall.run.nodes import fold_ranks
 
 _MOST_KERNEL_ROWS = 2000
@@ -89,7 +89,7 @@ def seen(case: Case, probes: Iterable[str]) -> Seen:
     stacks, kernels = case.view("stacks", stack_set), case.view("kernel", kernel_set)
     events = sorted(kernels.events, key=_weight) if kernels else []
     groups = stacks.groups() if stacks else ()
-    dumps = fresh_dumps(case)
+    analysis = hang(case)
     return Seen(
         stacks=tuple(_stack_row(group) for group in groups),
         without_stack=_by_reason(stacks.failures.items()) if stacks else {},
@@ -97,7 +97,7 @@ def seen(case: Case, probes: Iterable[str]) -> Seen:
         kernel_more=max(0, len(events) - _MOST_KERNEL_ROWS),
         kernel_refused=dict(kernels.refused) if kernels else {},
         nodes=tuple(_nodes(case, tuple(probes))),
-        collectives=collective_tables(dumps.dumps.dumps) if dumps else (),
+        collectives=analysis.tables if analysis else (),
         timeline=tuple(sorted(_moments(case, events), key=lambda moment: moment.at)),
     )
 

@@ -60,7 +60,7 @@ def batch(seed: int) -> tuple[list[str], float, int, int]:
             dumps = load_blobs([("rank_0", data), ("rank_1", second)])
             analysis = analyse(dumps)
             as_json(analysis)
-            as_text(analysis, dumps)
+            as_text(analysis)
             loaded += 0 in dumps.dumps
         except Exception as error:  # what escapes is the result
             escaped.append(f"seed {seed} input {n}: {error!r}")

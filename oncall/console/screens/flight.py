@@ -12,7 +12,7 @@ from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.flight import origin_rows, table_rows
 from oncall.console.widgets.listing import Listing
-from oncall.report.collectives import CollectiveTable
+from oncall.flight_recorder.model import CollectiveTable
 from oncall.run.nodes import expand_ranks
 
 

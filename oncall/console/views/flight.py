@@ -8,11 +8,12 @@ from rich.cells import cell_len
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, safe, say
 from oncall.console.snapshot import Snapshot
+from oncall.flight_recorder.table import cell_text
 
 if TYPE_CHECKING:
-    from oncall.report.collectives import Cell, CollectiveRow, CollectiveTable
+    from oncall.flight_recorder.model import Cell, CollectiveTable, TableRow
 
-_COLUMN = 30
+_COLUMN = 36
 _COLUMNS_SHOWN = 6
 
 
@@ -47,9 +48,8 @@ def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
     titles = "  ".join(fit(safe(head), width) for head, width in zip(heads, widths, strict=True))
     yield Row(f"head {table.group}", (Span(f"  {'seq':>9}  ", Tone.DIM), Span(titles, Tone.STRONG)), fixed=True)
     for row, cells in zip(table.rows, body, strict=True):
-        hangs = any(str(cell.state) != "done" for cell in row.cells)
-        mark = glyphs.here if hangs else " "
-        spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if hangs else Tone.DIM)]
+        mark = glyphs.here if row.bad else " "
+        spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if row.bad else Tone.DIM)]
         spans += [Span(fit(text, width) + "  ", tone) for (text, tone), width in zip(cells, widths, strict=True)]
         if not row.agrees:
             spans.append(Span(f"{glyphs.odd} they differ", Tone.BAD))
@@ -63,14 +63,13 @@ def _word_ranks(ranks: str) -> str:
     return "rank" if ranks.isdigit() else "ranks"
 
 
-def _cell(cell: "Cell", row: "CollectiveRow") -> Span:
-    if cell.operation is None:
-        return say(str(cell.state), Tone.BAD if str(cell.state) == "not issued" else Tone.DIM)
-    size = f" {cell.elements:,}" if cell.elements is not None and not row.agrees else ""
-    dtype = f" {cell.dtype}" if cell.dtype is not None and not row.agrees else ""
-    state = "ok" if str(cell.state) == "done" else "waits"
-    tone = Tone.DIM if str(cell.state) == "done" else Tone.WARN if row.agrees else Tone.BAD
-    return say(f"{cell.operation}{size}{dtype} {state}", tone)
+def _cell(cell: "Cell", row: "TableRow") -> Span:
+    tone = Tone.DIM
+    if cell.state == "not issued" and row.bad:
+        tone = Tone.BAD
+    elif cell.operation is not None and cell.state != "done":
+        tone = Tone.WARN if row.agrees else Tone.BAD
+    return say(cell_text(cell, row), tone)
 
 
 def _origins(snapshot: Snapshot) -> Iterator[Row]:

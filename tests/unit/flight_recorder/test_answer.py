@@ -8,8 +8,9 @@ import pytest
 from handwritten import blobs, completed, dump, entry
 
 from oncall import cli
-from oncall.flight_recorder import analyse, as_json, incident_table, load_blobs
+from oncall.flight_recorder import analyse, as_json, load_blobs
 from oncall.flight_recorder.report import as_text, neutral, place
+from oncall.flight_recorder.table import cell_text
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 FRAMES = [
@@ -76,15 +77,26 @@ def test_exit_codes_of_an_empty_folder_and_a_wrong_option(tmp_path: Path, capsys
     assert "no such file" in capsys.readouterr().err
 
 
-def test_the_table_folds_ranks_that_behaved_alike_and_marks_the_first_bad_row() -> None:
+def test_the_table_folds_ranks_that_behaved_alike_and_marks_where_they_diverge() -> None:
     dumps = {r: dump([completed(1), entry(2, "broadcast" if r == 2 else "all_reduce")], world=6) for r in range(6)}
-    loaded = load_blobs(blobs(dumps))
-    (origin,) = analyse(loaded).origins
-    table = incident_table(loaded, origin)
-    assert table is not None
-    assert table.columns == ("0-1,3-5", "2")
-    assert [(row.seq, row.bad) for row in table.rows] == [(1, False), (2, True)]
-    assert table.rows[1].cells == ("all_reduce[64] Float waits", "broadcast[64] Float waits")
+    (table,) = analyse(load_blobs(blobs(dumps))).tables
+    assert table.columns == ("2", "0-1,3-5")
+    assert [(row.sequence, row.bad, row.agrees) for row in table.rows] == [(1, False, True), (2, True, False)]
+    assert [cell_text(cell, table.rows[1]) for cell in table.rows[1].cells] == [
+        "broadcast 64 Float waits",
+        "all_reduce 64 Float waits",
+    ]
+
+
+def test_groups_of_one_name_have_tables_of_their_own() -> None:
+    """`split_group` gives all groups of one mesh dimension the same name; their members tell them apart."""
+    dumps = {}
+    for rank in range(4):
+        pair = "[0, 1]" if rank < 2 else "[2, 3]"
+        rows = [completed(1), entry(2)][: 1 if rank in {1, 3} else 2]
+        dumps[rank] = dump(rows, pg_config={"0": {"name": "0", "desc": "mesh_tp", "ranks": pair}})
+    tables = analyse(load_blobs(blobs(dumps))).tables
+    assert sorted(table.columns for table in tables) == [("0", "1"), ("2", "3")]
 
 
 def test_absent_dumps_come_with_the_likely_reason() -> None:
