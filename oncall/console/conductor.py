@@ -32,7 +32,7 @@ from oncall.console.raw import raw_text
 from oncall.console.raw_text import RawText
 from oncall.console.snapshot import Snapshot
 from oncall.playbook.engine import Overruling, Walker
-from oncall.playbook.events import Acted, Noted, WalkEvent, WalkStarted
+from oncall.playbook.events import Acted, Noted, ProbeFinished, WalkEvent, WalkStarted
 from oncall.playbook.journal import read_journal, standing_of
 from oncall.playbook.loader import load, shipped
 from oncall.playbook.model import Playbook
@@ -42,12 +42,14 @@ from oncall.readings.registry import READINGS
 from oncall.report.account import by_hand
 from oncall.report.build import build_draft, build_report
 from oncall.report.choice import chosen_playbook
+from oncall.report.model import Report
 from oncall.report.triage import case_of, live_source, replay
 from oncall.run.nodes import expand_hosts
 
 Listener = Callable[[Snapshot | RawText], None]
 
 _PUBLISH_EVERY_S = 0.15
+_WITHOUT_NODES = (Note, Act, ShowRaw, FindEarlier)
 
 
 class Conductor:
@@ -66,6 +68,8 @@ class Conductor:
         self._overrulings: dict[str, Overruling] = {}
         self._keeps = snapshot.start.live
         self._due: asyncio.TimerHandle | None = None
+        self._late: asyncio.TimerHandle | None = None
+        self._asked_again: set[str] = set()
         self._going: asyncio.Task[None] | None = None
         self._asides: set[asyncio.Task[None]] = set()
         self._began = time.monotonic()
@@ -167,6 +171,9 @@ class Conductor:
             self._publish(replace(self._snapshot, problem=f"the walk ended early: {type(error).__name__}: {error}"))
 
     async def _obey(self, order: Order) -> None:
+        if isinstance(self._source, LiveSource) and not isinstance(order, _WITHOUT_NODES):
+            # The operator's thinking is no part of the time that the nodes have.
+            self._source.extend(time.monotonic() + self._limit_s)
         match order:
             case Guide():
                 self._guide(on=order.on)
@@ -182,9 +189,6 @@ class Conductor:
                 self._go()
             case RenewProbes():
                 self._renew(order.probes)
-            case AskAgain() if isinstance(self._source, LiveSource):
-                await self._source.ask_again(order.host, self._case)
-                self._walk_again()
             case _:
                 aside = asyncio.create_task(self._obey_aside(order), name=type(order).__name__)
                 self._asides.add(aside)
@@ -193,6 +197,14 @@ class Conductor:
     async def _obey_aside(self, order: Order) -> None:
         """What the walk does not wait for."""
         match order:
+            case AskAgain() if isinstance(self._source, LiveSource):
+                before = self._snapshot.report
+                self._asked_again.add(order.host)
+                try:
+                    await self._source.ask_again(order.host, self._case)
+                finally:
+                    self._asked_again.discard(order.host)
+                self._walk_again(before)
             case Note():
                 self._hear(Noted(at=datetime.now(UTC), text=order.text), keep=True)
             case Act():
@@ -243,16 +255,23 @@ class Conductor:
         step = self._walker.step
         needed = READINGS[step.reading].needs if self._snapshot.guided and step else (*PROBES, *SERVERS)
         for probe in probes or needed:
-            self._source.renew(probe, time.monotonic() + self._limit_s)
+            self._source.renew(probe)
         self._source.start(self._case)
-        self._walk_again()
+        self._walk_again(self._snapshot.report)
 
-    def _walk_again(self) -> None:
-        """On new evidence: in guided mode only the step at hand, else from the start."""
+    def _walk_again(self, before: Report | None) -> None:
+        """On new evidence: in guided mode only the step at hand, else from the start, to be laid beside `before`."""
         if not self._snapshot.guided:
-            self._publish(replace(self._snapshot, before=self._snapshot.report or self._snapshot.before))
+            self._publish(replace(self._snapshot, before=before or self._snapshot.before))
             self._start(self._walker.playbook.playbook, announce=False)
         self._go()
+
+    def _walk_on_late(self) -> None:
+        """What arrived after the conclusion counts, too: a bundle that is opened again would show it."""
+        self._late = None
+        if self._snapshot.report is not None and not self._snapshot.guided and not self._asked_again:
+            self._start(self._walker.playbook.playbook, announce=False)
+            self._go()
 
     def _draft(self) -> None:
         account = build_draft(self._walker, bundle=str(self._bundle.path))
@@ -265,6 +284,8 @@ class Conductor:
             self._publish(replace(taken, journal=self._snapshot.journal))
             return
         self._publish(taken)
+        if isinstance(event, ProbeFinished) and self._snapshot.report is not None and self._late is None:
+            self._late = asyncio.get_running_loop().call_later(_PUBLISH_EVERY_S, self._walk_on_late)
         try:
             self._bundle.append_event(event)
         except OSError as error:

@@ -91,9 +91,12 @@ class LiveSource:
             self._whole[probe] = evidence
         return self._whole[probe]
 
-    def renew(self, probe: str, deadline: float) -> None:
-        """Put a probe anew the next time it is asked for; the answer has to be there by the new deadline."""
+    def extend(self, deadline: float) -> None:
+        """Let what is asked from now on be answered until then."""
         self._deadline = max(self._deadline, deadline)
+
+    def renew(self, probe: str) -> None:
+        """Put a probe anew the next time it is asked for."""
         task = self._tasks.pop(probe, None)
         if task is not None:
             task.cancel()

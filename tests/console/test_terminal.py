@@ -3,9 +3,7 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +11,9 @@ import pytest
 
 from oncall.bundle.store import Bundle
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+from .tmux import Tmux
 
-_PATIENCE_S = 60.0
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 _DEMO = """
 import sys
@@ -50,66 +48,6 @@ except OncallError as error:
 """
 
 
-class Tmux:
-    """One tmux server of its own, with one window of 100 by 30."""
-
-    def __init__(self, folder: Path) -> None:
-        self._socket = folder / "tmux"
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-        self._environment.pop("TMUX", None)
-        self._run("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "sh")
-
-    def _run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", self._socket, *arguments], env=self._environment, check=True, capture_output=True, text=True
-        )
-        return done.stdout
-
-    def start(self, script: Path, *arguments: object) -> None:
-        """Run a Python script; when it ends the shell says so."""
-        command = " ".join([sys.executable, str(script), *map(str, arguments)])
-        self._run("send-keys", f"{command}; echo ended:$?", "Enter")
-
-    def keys(self, *keys: str) -> None:
-        """Press keys."""
-        self._run("send-keys", *keys)
-
-    @property
-    def screen(self) -> str:
-        """What stands in the window."""
-        return self._run("capture-pane", "-p")
-
-    @property
-    def buffer(self) -> str:
-        """What was copied."""
-        return self._run("show-buffer")
-
-    @property
-    def alternate(self) -> bool:
-        """Whether a full-screen program holds the terminal."""
-        return self._run("display-message", "-p", "#{alternate_on}").strip() == "1"
-
-    def until(self, text: str) -> str:
-        """Wait for a text; returns the screen."""
-        end = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < end:
-            screen = self.screen
-            if text in screen:
-                return screen
-            time.sleep(0.05)
-        raise AssertionError(f"{text!r} did not appear:\n{self.screen}")
-
-    def child(self) -> int:
-        """The process id of the program in the window."""
-        shell = self._run("display-message", "-p", "#{pane_pid}").strip()
-        done = subprocess.run(["pgrep", "-P", shell], check=True, capture_output=True, text=True)
-        return int(done.stdout.split()[0])
-
-    def close(self) -> None:
-        """End the server and all in it."""
-        subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True)
-
-
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Tmux]:
     server = Tmux(tmp_path)
@@ -124,7 +62,7 @@ def script(folder: Path, text: str) -> Path:
 
 
 def test_three_keys_from_the_demo_to_the_copied_command(tmux: Tmux, tmp_path: Path) -> None:
-    tmux.start(script(tmp_path, _DEMO))
+    tmux.start(sys.executable, script(tmp_path, _DEMO))
     tmux.until("hang-by-hardware")
     tmux.keys("Enter")
     tmux.until("Xid 79")
@@ -135,7 +73,7 @@ def test_three_keys_from_the_demo_to_the_copied_command(tmux: Tmux, tmp_path: Pa
 
 
 def test_each_screen_by_its_key_and_out_again(tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]) -> None:
-    tmux.start(script(tmp_path, _REPLAY), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, _REPLAY), incident("hang-by-code").path)
     tmux.until("another branch")
     for key, mark in (
         ("2", "fewest first"),
@@ -159,7 +97,7 @@ def test_each_screen_by_its_key_and_out_again(tmux: Tmux, tmp_path: Path, incide
 def test_a_signal_leaves_the_terminal_as_it_was(
     number: signal.Signals, code: int, tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]
 ) -> None:
-    tmux.start(script(tmp_path, _REPLAY), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, _REPLAY), incident("hang-by-code").path)
     tmux.until("another branch")
     os.kill(tmux.child(), number)
     tmux.until(f"ended:{code}")
@@ -169,7 +107,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(
 
 
 def test_control_c_leaves(tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]) -> None:
-    tmux.start(script(tmp_path, _REPLAY), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, _REPLAY), incident("hang-by-code").path)
     tmux.until("another branch")
     tmux.keys("C-c")
     tmux.until("ended:0")
@@ -179,7 +117,7 @@ def test_control_c_leaves(tmux: Tmux, tmp_path: Path, incident: Callable[[str], 
 def test_a_crash_leaves_the_terminal_and_says_what_to_do(
     tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]
 ) -> None:
-    tmux.start(script(tmp_path, _CRASH), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, _CRASH), incident("hang-by-code").path)
     tmux.until("ended:1")
     assert not tmux.alternate
     assert "made to fail" in tmux.screen

@@ -12,7 +12,7 @@ from .cluster import Cluster, start_cluster
 TOOLS = ("unshare", "nsenter", "setpriv", "ssh", "ssh-keygen", "sshd", "dmesg")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def lab() -> None:
     """Skip where the lab cannot run."""
     path = os.environ["PATH"] + ":/usr/sbin:/sbin"
