@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "ranks": "show which rank runs where",
     "schema": "print the JSON Schema of an answer or of a file",
     "replay": "walk a recorded incident again, with no network",
+    "raw": "print one rank's stack or Flight Recorder entries from a recorded incident",
     "demo": "show what a triage answers, on a recorded incident",
     "exporter": "show a run's step records, spans and logs on this node to Prometheus",
     "dump": "ask a running job for Flight Recorder dumps, after you confirm it",

@@ -12,6 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the folder of an incident")
     parser.add_argument("--triage", action="store_true", help="no console: the answer goes to stdout")
     parser.add_argument("--json", action="store_true", help="no console: the answer as JSON (`oncall schema triage`)")
+    parser.add_argument("--compare", action="store_true", help="no console: what changed since the triage before it")
     parser.add_argument("--guide", action="store_true", help="console: one step at a time, yours to overrule")
     parser.add_argument("--read-only", action="store_true", help="console: no action can be run")
     parser.add_argument("--ascii", action="store_true", help="console: no sign beyond ASCII")
@@ -26,7 +27,13 @@ def run(args: argparse.Namespace) -> int:
         return run_console(bundle, live=False, read_only=args.read_only, guide=args.guide, ascii_signs=args.ascii)
     import asyncio
 
+    from oncall.report.earlier import compared
+    from oncall.report.model import Report
     from oncall.report.printing import print_report
     from oncall.report.triage import replay
 
-    return print_report(asyncio.run(replay(bundle, lambda _: None)), as_json_text=args.json)
+    async def answer() -> Report:
+        report = await replay(bundle, lambda _: None)
+        return await compared(report, bundle) if args.compare else report
+
+    return print_report(asyncio.run(answer()), as_json_text=args.json)

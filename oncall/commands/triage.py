@@ -23,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="decision tree to walk (default: what alerts, metrics and logs call for)",
     )
+    parser.add_argument("--compare", action="store_true", help="no console: what changed since the triage before it")
     parser.add_argument("--guide", action="store_true", help="console: one step at a time, yours to overrule")
     parser.add_argument("--read-only", action="store_true", help="console: no action can be run")
     parser.add_argument("--ascii", action="store_true", help="console: no sign beyond ASCII")
@@ -66,12 +67,18 @@ def wants_console(args: argparse.Namespace) -> bool:
 def _answer(bundle: Bundle, args: argparse.Namespace) -> int:
     import asyncio
 
+    from oncall.report.earlier import compared
+    from oncall.report.model import Report
     from oncall.report.printing import print_report
     from oncall.report.progress_line import ProgressLine
     from oncall.report.triage import triage
 
+    async def answer() -> Report:
+        report = await triage(bundle, ProgressLine(sys.stderr), deadline_s=args.deadline)
+        return await compared(report, bundle) if args.compare else report
+
     try:
-        report = asyncio.run(triage(bundle, ProgressLine(sys.stderr), deadline_s=args.deadline))
+        report = asyncio.run(answer())
     except KeyboardInterrupt:
         sys.stderr.write(f"\noncall: what was gathered is kept; `oncall replay {bundle.path}` reads it\n")
         raise

@@ -1,9 +1,8 @@
-"""Which bundle comes before this one, and a fresh one for the next triage of the same run."""
+"""A fresh bundle for the next triage of the same run."""
 
 from datetime import UTC, datetime
 
 from oncall.bundle.store import Bundle, Manifest
-from oncall.errors import UsageError
 
 
 def fresh_bundle(bundle: Bundle) -> Bundle:
@@ -14,16 +13,3 @@ def fresh_bundle(bundle: Bundle) -> Bundle:
     if ranks is not None:
         fresh.write("ranks.json", ranks.encode())
     return fresh
-
-
-def earlier_bundle(bundle: Bundle) -> Bundle | None:
-    """The newest bundle of the same run that lies beside this one and began before it."""
-    found = []
-    for folder in bundle.path.resolve().parent.iterdir():
-        try:
-            other = Bundle.open(folder)
-        except UsageError:
-            continue
-        if other.manifest.run == bundle.manifest.run and other.manifest.started < bundle.manifest.started:
-            found.append(other)
-    return max(found, key=lambda each: each.manifest.started, default=None)

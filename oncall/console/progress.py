@@ -2,24 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import singledispatch
 
 from oncall.bundle.evidence import Outcome
-from oncall.console.snapshot import JournalLine, ProbeProgress, Snapshot, probe_of, with_probe
+from oncall.console.snapshot import ProbeProgress, Snapshot, probe_of, with_probe
 from oncall.playbook.events import (
-    Acted,
     Concluded,
     NodeAnswered,
-    Noted,
     ProbeFinished,
     ProbeStarted,
-    StepJudged,
-    SteppedBack,
     StepStarted,
     Waiting,
     WalkEvent,
-    WalkStarted,
 )
+from oncall.report.journal import journal_line
 
 
 def take_in(snapshot: Snapshot, event: WalkEvent) -> Snapshot:
@@ -72,56 +67,3 @@ def _answered(snapshot: Snapshot, event: NodeAnswered) -> Snapshot:
         return with_probe(snapshot, replace(known, answered=known.answered + 1, took_s=took_s))
     missing = {**known.missing, event.host: event.reason or str(event.outcome)}
     return with_probe(snapshot, replace(known, missing=missing, took_s=took_s))
-
-
-@singledispatch
-def journal_line(_event: WalkEvent) -> JournalLine | None:
-    """What the timeline says of an event, None for those that are only progress."""
-    return None
-
-
-@journal_line.register
-def _(event: ProbeFinished) -> JournalLine | None:
-    return JournalLine(event.at, event.probe, f"{event.answered} of {event.asked} nodes answered")
-
-
-@journal_line.register
-def _(event: NodeAnswered) -> JournalLine | None:
-    if event.outcome is Outcome.OK:
-        return None
-    return JournalLine(event.at, event.probe, f"{event.host}: {event.reason or event.outcome}")
-
-
-@journal_line.register
-def _(event: WalkStarted) -> JournalLine | None:
-    return JournalLine(event.at, "operator", f"walks {event.playbook} {'step by step' if event.guided else 'anew'}")
-
-
-@journal_line.register
-def _(event: StepJudged) -> JournalLine | None:
-    if event.overruled_because is None:
-        return JournalLine(event.at, "walk", f"{event.step}: {event.verdict}; {event.reason}")
-    why = f"because {event.overruled_because}; read was: {event.reason}"
-    return JournalLine(event.at, "operator", f"{event.step}: overruled to {event.verdict}, {why}")
-
-
-@journal_line.register
-def _(event: SteppedBack) -> JournalLine | None:
-    return JournalLine(event.at, "operator", f"takes {event.step} back")
-
-
-@journal_line.register
-def _(event: Concluded) -> JournalLine | None:
-    return JournalLine(event.at, "walk", f"concludes: {event.conclusion}")
-
-
-@journal_line.register
-def _(event: Noted) -> JournalLine | None:
-    return JournalLine(event.at, "operator", event.text)
-
-
-@journal_line.register
-def _(event: Acted) -> JournalLine | None:
-    ended = "no end in its time" if event.exit_code is None else f"exit code {event.exit_code}"
-    printed = f": {event.output.strip()}" if event.output.strip() else ""
-    return JournalLine(event.at, "operator", f"ran {event.command} for {event.host}, {ended}{printed}")

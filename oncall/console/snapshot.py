@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oncall.playbook.model import Playbook
     from oncall.readings.finding import Judgement
+    from oncall.report.journal import JournalLine
     from oncall.report.model import Account, Report
 
 
@@ -21,15 +22,6 @@ class ProbeProgress:
     missing: Mapping[str, str] = field(default_factory=dict)
     finished: bool = False
     took_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class JournalLine:
-    """One thing that this triage or its operator did, at a time in UTC."""
-
-    at: datetime
-    who: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ class Snapshot:
     account: "Account | None" = None
     report: "Report | None" = None
     before: "Report | None" = None
-    journal: tuple[JournalLine, ...] = ()
+    journal: "tuple[JournalLine, ...]" = ()
     problem: str | None = None
 
     @property

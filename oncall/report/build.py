@@ -9,8 +9,9 @@ from oncall.playbook.texts import contact_texts
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
 from oncall.readings.finding import Finding, Role
-from oncall.report.account import build_account, carrying, number, state_of
-from oncall.report.model import Account, ReadyAction, Report, State, Verdict
+from oncall.report.account import build_account, by_hand, carrying, number, state_of
+from oncall.report.journal import JournalLine
+from oncall.report.model import Account, PlannedStep, ReadyAction, Report, State, Verdict
 from oncall.run.nodes import fold_hosts
 from oncall.run.templates import fill
 
@@ -19,7 +20,7 @@ _ENDINGS_WITHOUT_CAUSE = (Ending.NOTHING_WRONG, Ending.NOT_ENOUGH)
 _GRADES = list(Grade)
 
 
-def build_report(walk: Walk, *, bundle: str, took_s: float) -> Report:
+def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[JournalLine, ...] = ()) -> Report:
     """The report of a walk that has ended. `took_s` is the time of the whole triage in seconds."""
     case = walk.case
     origins = () if walk.conclusion.ending in _ENDINGS_WITHOUT_CAUSE else carrying(walk.steps)
@@ -40,7 +41,17 @@ def build_report(walk: Walk, *, bundle: str, took_s: float) -> Report:
         actions=tuple(_actions(case, walk.conclusion.actions, hosts, texts)),
         escalate=walk.conclusion.escalate.format_map(texts),
         took_s=round(took_s, 2),
+        not_needed=tuple(_not_needed(walk)),
+        journal=journal,
     )
+
+
+def _not_needed(walk: Walk) -> Iterable[PlannedStep]:
+    walked = {step.step for step in walk.steps}
+    for name, step in walk.playbook.steps.items():
+        if name not in walked:
+            by_hand_ready = by_hand(walk.case, step.by_hand)
+            yield PlannedStep(step=name, ask=step.ask, by_hand=by_hand_ready, branches=dict(step.branches))
 
 
 def build_draft(walker: Walker, *, bundle: str) -> Account:

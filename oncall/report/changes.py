@@ -2,17 +2,7 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
-from oncall.report.model import Report
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is not as it was; None where it was not, or is no more."""
-
-    what: str
-    before: str | None
-    now: str | None
+from oncall.report.model import Change, Report
 
 
 def changes(before: Report, now: Report) -> tuple[Change, ...]:

@@ -12,6 +12,7 @@ from oncall.readings.finding import Finding
 from oncall.readings.job_state import JobState
 from oncall.readings.suspects import Suspect
 from oncall.readings.symptom import Symptom
+from oncall.report.journal import JournalLine
 from oncall.report.panels import Panel
 from oncall.report.seen import Seen
 
@@ -38,6 +39,15 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     leads_to: str
     by_hand: str
     findings: tuple[str, ...]
+
+
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One step that was not walked: its question, how to ask it by hand, and where each verdict would have led."""
+
+    step: str
+    ask: str
+    by_hand: str
+    branches: dict[str, str]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,8 +138,31 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[AlertRow, ...] | None = None
 
 
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not as it was; None where it was not, or is no more."""
+
+    what: str
+    before: str | None
+    now: str | None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not as it was in an earlier triage of the same run, the answer first; `bundle` and `started` are its own.
+
+    No changes mean that nothing changed.
+    """
+
+    bundle: str
+    started: datetime
+    changes: tuple[Change, ...]
+
+
 class Report(Account, frozen=True, kw_only=True):
-    """One triage, whole: the account of a walk that has ended, and its conclusion. Null is "not known"."""
+    """One triage, whole: the account of a walk that has ended, and its conclusion. Null is "not known".
+
+    `not_needed` are the steps of the playbook that the walk passed by. `journal` is what this triage and its operator
+    did, oldest first. `compared` is None where no comparison was asked for (`--compare`) or no earlier triage is there.
+    """
 
     headline: str
     exit_code: int
@@ -137,4 +170,7 @@ class Report(Account, frozen=True, kw_only=True):
     actions: tuple[ReadyAction, ...]
     escalate: str
     took_s: float
+    not_needed: tuple[PlannedStep, ...] = ()
+    journal: tuple[JournalLine, ...] = ()
+    compared: Comparison | None = None
     schema: str = SCHEMA

@@ -50,13 +50,17 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node: its ranks, the probes that it answered in full, why not the others, its slowest answer in seconds."""
+    """One node: its ranks, the probes that it answered in full, why not the others, its slowest answer in seconds.
+
+    `files` maps a probe to its raw answer: a path inside the bundle. `oncall raw` prints one rank's part of it.
+    """
 
     host: str
     ranks: str
     answered: tuple[str, ...]
     missing: dict[str, str]
     took_s: float | None
+    files: dict[str, str]
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +158,7 @@ def _nodes(case: Case, probes: tuple[str, ...]) -> Iterator[NodeRow]:
             for probe, evidence in asked.items()
             if host in evidence.coverage.missing
         }
-        times = [evidence.answers[host].took_s for evidence in asked.values() if host in evidence.answers]
+        answers = {probe: evidence.answers[host] for probe, evidence in asked.items() if host in evidence.answers}
         yield NodeRow(
             host=host,
             ranks=fold_ranks(case.ranks.on(host)),
@@ -162,7 +166,8 @@ def _nodes(case: Case, probes: tuple[str, ...]) -> Iterator[NodeRow]:
                 probe for probe, evidence in asked.items() if host in evidence.asked and probe not in missing
             ),
             missing=missing,
-            took_s=max(times, default=None),
+            took_s=max((answer.took_s for answer in answers.values()), default=None),
+            files={probe: answer.file for probe, answer in answers.items() if answer.file is not None},
         )
 
 

@@ -35,6 +35,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _metrics(report)
     yield ""
     yield from _seen(report)
+    yield from _changed(report)
     yield from _labelled("BUNDLE", f"{report.bundle}  (triage took {report.took_s:.1f} s)")
 
 
@@ -127,6 +128,17 @@ def _seen(report: Report) -> Iterator[str]:
         yield from _labelled("SEEN" if index == 0 else "", text)
     if report.unseen_ranks:
         yield from _labelled("", f"not seen: ranks {report.unseen_ranks}")
+
+
+def _changed(report: Report) -> Iterator[str]:
+    compared = report.compared
+    if compared is None:
+        return
+    yield ""
+    since = f"since {compared.started:%Y-%m-%d %H:%M:%S} UTC"
+    yield from _labelled("CHANGED", since if compared.changes else f"nothing {since}")
+    for change in compared.changes:
+        yield from _labelled("", f"{change.what}: {change.now or 'not so'}; it was: {change.before or 'not so'}")
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:

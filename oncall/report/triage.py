@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from oncall.bundle.store import Bundle
 from oncall.playbook.engine import take_along, walk
 from oncall.playbook.events import WalkEvent
-from oncall.playbook.journal import read_standing
+from oncall.playbook.journal import read_journal, read_standing
 from oncall.playbook.loader import load as load_playbook
 from oncall.playbook.sources import LiveSource, RecordedSource
 from oncall.reach.open import open_reach
@@ -15,6 +15,7 @@ from oncall.readings.case import Case
 from oncall.readings.placement import settle_ranks
 from oncall.report.build import build_report
 from oncall.report.choice import chosen_playbook
+from oncall.report.journal import journal_lines
 from oncall.report.model import Report
 from oncall.run.file import parse
 from oncall.run.nodes import expand_hosts
@@ -78,6 +79,16 @@ async def replay(bundle: Bundle, listen: Listener) -> Report:
     return await _walk(bundle, RecordedSource(bundle), case_of(bundle), listen)
 
 
+async def recorded_case(bundle: Bundle) -> Case:
+    """The case with all that its bundle holds of the ranks, no step of a playbook walked."""
+    case, source = case_of(bundle), RecordedSource(bundle)
+    await take_along(source, case)
+    dumps = await source.evidence("flight_recorder", case)
+    if dumps is not None:
+        case.add(dumps)
+    return case
+
+
 async def _walk(bundle: Bundle, source: RecordedSource | LiveSource, case: Case, listen: Listener) -> Report:
     """Walk and report. The report sees all that the bundle will hold, so that a replay knows neither more nor less."""
     started = time.monotonic()
@@ -86,4 +97,5 @@ async def _walk(bundle: Bundle, source: RecordedSource | LiveSource, case: Case,
     walked = await walk(playbook, source, case, listen, standing.overrulings)
     await source.close()
     await take_along(source, case)
-    return build_report(walked, bundle=str(bundle.path), took_s=time.monotonic() - started)
+    journal = journal_lines(read_journal(bundle))
+    return build_report(walked, bundle=str(bundle.path), took_s=time.monotonic() - started, journal=journal)

@@ -124,7 +124,7 @@ async def test_hostile_words_of_nodes_stay_words(incident: Callable[[str], Bundl
     raw["seen"]["stacks"] = [
         {"ranks": "5", "count": 1, "doing": None, "words": HOSTILE, "frame": HOSTILE, "frames": [HOSTILE, HOSTILE]}
     ]
-    silent = {"host": HOSTILE, "ranks": "0", "answered": [], "missing": {"logs": HOSTILE}, "took_s": 1.0}
+    silent = {"host": HOSTILE, "ranks": "0", "answered": [], "missing": {"logs": HOSTILE}, "took_s": 1.0, "files": {}}
     raw["seen"]["nodes"] = [silent]
     snapshot = snapshot_of(msgspec.convert(raw, Report))
     for row in every_row(snapshot):
@@ -175,7 +175,7 @@ def test_before_anything_is_known_every_screen_says_what_it_waits_for() -> None:
 
 async def test_a_node_without_an_answer_is_never_shown_as_well(incident: Callable[[str], Bundle]) -> None:
     report = await replay(incident("hang-by-code"), lambda _: None)
-    silent = NodeRow(host="node009", ranks="8-15", answered=(), missing={"logs": "timed out"}, took_s=None)
+    silent = NodeRow(host="node009", ranks="8-15", answered=(), missing={"logs": "timed out"}, took_s=None, files={})
     seen = msgspec.structs.replace(report.seen, nodes=(*report.seen.nodes, silent))
     rows = node_rows(snapshot_of(msgspec.structs.replace(report, seen=seen)))
     assert "node009" in rows[1].text
