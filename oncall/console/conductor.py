@@ -12,7 +12,6 @@ import msgspec
 
 from oncall.bundle.store import Bundle
 from oncall.console.acting import run_command
-from oncall.console.bundles import earlier_bundle
 from oncall.console.orders import (
     Act,
     AskAgain,
@@ -42,6 +41,7 @@ from oncall.readings.registry import READINGS
 from oncall.report.account import by_hand
 from oncall.report.build import build_draft, build_report
 from oncall.report.choice import chosen_playbook
+from oncall.report.earlier import earlier_bundle
 from oncall.report.model import Report
 from oncall.report.triage import case_of, live_source, replay
 from oncall.run.nodes import expand_hosts
