@@ -16,6 +16,7 @@ from typing import Literal, TypedDict
 
 from .node import TRAINER_UID, Node
 from .process import Process
+from .warm_start import WarmAgent, start_warm
 
 FaultKind = Literal[
     "none",
@@ -35,6 +36,8 @@ FaultKind = Literal[
 
 MARK = "LAB_RUN"
 
+Agent = WarmAgent | subprocess.Popen[bytes]
+
 
 class Options(TypedDict, total=False):
     """The fields of a plan but its fault."""
@@ -53,7 +56,7 @@ class Plan:
     """What the job does: `rank` fails in the way of `fault` at `step`.
 
     A rank writes its dump when a step takes `stall_seconds`; with `watchdog` it also prints what NCCL's would.
-    Unless `warm`, torchrun starts each rank as a new program, which takes several times as long.
+    Unless `warm`, torchrun and each rank start as new programs, which takes several times as long.
     """
 
     fault: FaultKind = "none"
@@ -85,7 +88,7 @@ class Job:
     nodes: tuple[Node, ...]
     folder: Path
     plan: Plan
-    agents: list["subprocess.Popen[bytes]"] = field(default_factory=list, repr=False)
+    agents: list[Agent] = field(default_factory=list, repr=False)
     _silenced: set[int] = field(default_factory=set, repr=False)
     _sockets: list[int] = field(default_factory=list, repr=False)
 
@@ -251,17 +254,15 @@ def start_job(nodes: tuple[Node, ...], folder: Path, plan: Plan) -> Job:
     return job
 
 
-def _start_agent(job: Job, node: Node, endpoint: str) -> "subprocess.Popen[bytes]":
+def _start_agent(job: Job, node: Node, endpoint: str) -> Agent:
     binaries = Path(sys.prefix) / "bin"
-    torchrun = [str(binaries / "torchrun")]
-    if job.plan.warm:
-        torchrun = [str(binaries / "python"), str(node.training / "warm_torchrun.py")]
-    torchrun.append(f"--nnodes={len(job.nodes)}")
+    torchrun = [str(binaries / "torchrun"), f"--nnodes={len(job.nodes)}"]
     torchrun += [f"--nproc-per-node={job.plan.ranks_per_node}", f"--rdzv-id={job.run}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={endpoint}", f"--local-addr={node.address}"]
     torchrun += [f"--log-dir={job.log_dir}", "--redirects=3"]
     if job.plan.fault == "restarting":
         torchrun.append("--max-restarts=100")
+    torchrun.append(str(node.training / "train.py"))
     environment = {
         MARK: job.run,
         "OMP_NUM_THREADS": "1",
@@ -272,7 +273,9 @@ def _start_agent(job: Job, node: Node, endpoint: str) -> "subprocess.Popen[bytes
         **job.plan.environment(job.folder / "dataset"),
     }
     with node.inside(job.folder / "torchrun.log").open("wb") as output:
-        return node.popen([*torchrun, str(node.training / "train.py")], env=environment, output=output)
+        if job.plan.warm:
+            return start_warm(node, [str(binaries / "python"), *torchrun], env=environment, output=output)
+        return node.popen(torchrun, env=environment, output=output)
 
 
 def _free_port(address: str) -> int:

@@ -92,16 +92,20 @@ class Node:
     ) -> "subprocess.Popen[bytes]":
         """Start a command inside, as the trainer unless `root`, with nothing but a login's environment and `env`."""
         user = [] if root else [f"--setuid={TRAINER_UID}", f"--setgid={TRAINER_UID}"]
-        home, login = ("/root", "root") if root else ("/home/trainer", "trainer")
         enter = ["nsenter", f"--target={self.init}", "--mount", "--uts", "--pid", f"--wd={self.shared}", *user, "--"]
         return subprocess.Popen(
             enter + argv,
-            env={"PATH": self.path, "HOME": home, "USER": login, "LANG": "C.UTF-8"} | (env or {}),
+            env=self.login_environment(root=root) | (env or {}),
             stdin=subprocess.DEVNULL,
             stdout=output or subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+    def login_environment(self, *, root: bool = False) -> dict[str, str]:
+        """What a login of the trainer, or of root, finds."""
+        home, login = ("/root", "root") if root else ("/home/trainer", "trainer")
+        return {"PATH": self.path, "HOME": home, "USER": login, "LANG": "C.UTF-8"}
 
     def run(self, argv: list[str], *, root: bool = False, timeout: float = 20) -> str:
         """What a command inside printed; CalledProcessError with its output when it failed."""

@@ -1,32 +1,93 @@
-"""torchrun whose ranks are forked from an interpreter that has imported torch, which makes a job start much sooner.
+"""torchrun on the lab's nodes, forked from one interpreter that has imported torch: a job starts much sooner.
 
-Only the start of a process differs from torchrun. To the agent and in /proc a rank is as if `python -u train.py` had
-been started: a child of the agent, in a session of its own, with that command line and environment.
+    warm_torchrun.py SOCKET    # a descriptor; a request is a message with a JSON object and a file for the output
+
+It forks an agent into a node for each request and answers with a pidfd of it; it ends when the socket's other end is
+closed. The agent's ranks are forked too. Only the start differs from torchrun: in /proc an agent or a rank is as if
+the command had been started, and a rank is a child of its agent, in a session of its own.
 """
 
 import ctypes
+import functools
+import gc
 import json
 import os
 import runpy
 import select
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import torch.distributed.elastic.rendezvous.dynamic_rendezvous as rendezvous
 import torch.distributed.run
+import torch.utils.data  # for the ranks
 from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
 # linux/prctl.h
+PR_SET_DUMPABLE = 4
 PR_SET_MM = 35
 PR_SET_MM_MAP = 14
 PR_SET_CHILD_SUBREAPER = 36
 
+POLL_SECONDS = 0.02
+"""How often an agent looks whether the others have joined, instead of each second; it looks anew each time."""
+
 libc = ctypes.CDLL(None, use_errno=True)
 libc.malloc.restype = ctypes.c_void_p
 libc.sbrk.restype = ctypes.c_void_p
-agent_end, forker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def fork_agents(requests: socket.socket) -> None:
+    """Fork an agent for each request until no more can come; returns in the agent alone, ready to run."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        request, outputs, _, _ = socket.recv_fds(requests, 1 << 20, 1)
+        if not request:
+            os._exit(0)
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            become_agent(json.loads(request), outputs[0], requests)
+            return
+        os.close(outputs[0])
+
+
+def become_agent(request: dict[str, Any], output: int, requests: socket.socket) -> None:
+    """Fork the agent, in which alone this returns. This process waits for it: nobody in the node is its parent, and a
+    namespace ends when all its processes have been waited for.
+    """
+    enter_node(request["init"])
+    agent = os.fork()
+    if agent:
+        os.close(output)
+        socket.send_fds(requests, [b"started"], [os.pidfd_open(agent)])
+        os.waitpid(agent, 0)
+        os._exit(0)
+    requests.close()
+    become_trainer(request["uid"], request["folder"])
+    become(request, [output, os.dup(output)])
+    sys.argv = request["args"][1:]
+
+
+def enter_node(init: int) -> None:
+    """Let this process see the node's files and its children be the node's; `init` is the node's PID 1."""
+    namespaces = [os.open(f"/proc/{init}/ns/{name}", os.O_RDONLY) for name in ("uts", "pid", "mnt")]
+    for namespace in namespaces:
+        if libc.setns(namespace, 0):
+            raise OSError(ctypes.get_errno(), "setns")
+        os.close(namespace)
+
+
+def become_trainer(uid: int, folder: str) -> None:
+    """As after a login and an exec: without root, in this folder, and open to the user's own debuggers."""
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    os.chdir(folder)
+    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 class MemoryMap(ctypes.Structure):
@@ -65,17 +126,10 @@ class ForkedRank:
         return code
 
 
-def ask_for_rank(handler: SubprocessHandler, args: tuple[str, ...], env: dict[str, str]) -> ForkedRank:
-    """Stands in for SubprocessHandler._popen (PyTorch 2.13)."""
-    outputs = [file.fileno() for file in (handler._stdout, handler._stderr) if file]
-    socket.send_fds(agent_end, [json.dumps({"args": args, "env": env}).encode()], outputs)
-    return ForkedRank(int(agent_end.recv(64)))
-
-
-def fork_ranks() -> None:
+def fork_ranks(requests: socket.socket) -> None:
     """Fork a rank for each request until the agent ends; returns in the rank alone, which is then ready to run."""
     while True:
-        request, outputs, _, _ = socket.recv_fds(forker_end, 1 << 20, 2)
+        request, outputs, _, _ = socket.recv_fds(requests, 1 << 20, 2)
         if not request:
             os._exit(0)
         # The process between ends at once, which makes the rank a child of the agent, the nearest subreaper.
@@ -83,25 +137,26 @@ def fork_ranks() -> None:
         if between == 0:
             rank = os.fork()
             if rank == 0:
-                forker_end.close()
-                become_rank(json.loads(request), outputs)
+                requests.close()
+                told = json.loads(request)
+                become(told, outputs)
+                sys.argv = told["args"][2:]  # without `python -u`
                 return
-            forker_end.send(str(rank).encode())
+            requests.send(str(rank).encode())
             os._exit(0)
         os.waitpid(between, 0)
         for output in outputs:
             os.close(output)
 
 
-def become_rank(request: dict[str, Any], outputs: list[int]) -> None:
-    """Take on what an exec would give: session, output files, environment, arguments."""
+def become(request: dict[str, Any], outputs: list[int]) -> None:
+    """Take on what an exec would give: session, output files, environment, and what /proc shows."""
     os.setsid()
     for target, output in enumerate(outputs, start=1):
         os.dup2(output, target)
         os.close(output)
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.argv = request["args"][2:]
     show_in_proc(request["args"], request["env"])
 
 
@@ -129,12 +184,34 @@ def keep(text: str) -> tuple[int, int]:
     return start, start + len(data)
 
 
-if os.fork() == 0:
-    agent_end.close()
-    fork_ranks()
-    runpy.run_path(sys.argv[0], run_name="__main__")
-else:
+def run_agent() -> None:
+    """torchrun by `sys.argv`; returns in a rank alone, which is then ready to run."""
+    agent_end, forker_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        agent_end.close()
+        fork_ranks(forker_end)
+        return
     forker_end.close()
+
+    def ask_for_rank(handler: SubprocessHandler, args: tuple[str, ...], env: dict[str, str]) -> ForkedRank:
+        """Stands in for SubprocessHandler._popen (PyTorch 2.13)."""
+        outputs = [file.fileno() for file in (handler._stdout, handler._stderr) if file]
+        socket.send_fds(agent_end, [json.dumps({"args": args, "env": env}).encode()], outputs)
+        return ForkedRank(int(agent_end.recv(64)))
+
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     SubprocessHandler._popen = ask_for_rank  # type: ignore[method-assign,assignment]
+    rendezvous._delay = lambda seconds: time.sleep(POLL_SECONDS)  # type: ignore[attr-defined]
+    rendezvous._BackendRendezvousStateHolder = functools.partial(  # type: ignore[assignment,misc]
+        rendezvous._BackendRendezvousStateHolder, cache_duration=0
+    )
     torch.distributed.run.main()
+    sys.exit()
+
+
+if __name__ == "__main__":
+    gc.freeze()  # a collection in a child would copy all that torch has made
+    fork_agents(socket.socket(fileno=int(sys.argv[1])))
+    run_agent()
+    sys.path[0] = str(Path(sys.argv[0]).parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
