@@ -38,9 +38,11 @@ _PLACE = (
     "state",
     "retired",
     "time_created_ns",
+    "input_sizes",
+    "output_sizes",
     "frames",
 )
-_CALL = ("process_group", "profiling_name", "is_p2p", "input_dtypes", "output_dtypes", "input_sizes", "output_sizes")
+_CALL = ("process_group", "profiling_name", "is_p2p", "input_dtypes", "output_dtypes")
 _fields = itemgetter(*_PLACE, *_CALL)
 _ABSENT = dict.fromkeys((*_PLACE, *_CALL))
 _WITHOUT_REFERENCES = 2
@@ -57,7 +59,8 @@ class Label(NamedTuple):
 class _Call(NamedTuple):
     group: str
     desc: str | None
-    signature: Signature
+    op: str
+    dtypes: tuple[str, ...]
     peers: tuple[int, int] | None
 
 
@@ -66,8 +69,7 @@ class EntryReader:
 
     def __init__(self) -> None:
         self._calls: dict[bytes, _Call | None] = {}
-        self._signatures: dict[Signature, Signature] = {}
-        self._ops: dict[str, str] = {}
+        self._signatures: dict[tuple[str, tuple[str, ...], int | None, int | None], Signature] = {}
         self._stacks: dict[bytes, Stack] = {}
         self._texts: dict[str, str] = {}
 
@@ -90,8 +92,8 @@ class EntryReader:
                 fields = _fields(entry)
             except KeyError:
                 fields = _fields({**_ABSENT, **entry})
-            record, own_id, seq, p2p_seq, state, retired, created, frames = fields[:8]
-            call = self._call(fields[8:])
+            record, own_id, seq, p2p_seq, state, retired, created, sizes_in, sizes_out, frames = fields[:10]
+            call = self._call(fields[10:])
             if call is None or type(record) is not int or type(seq) is not int:
                 continue
             if call.group not in labels:
@@ -103,7 +105,7 @@ class EntryReader:
                     call.group,
                     seq + 0,
                     p2p_seq + 0 if type(p2p_seq) is int else 0,
-                    call.signature,
+                    self._signature(call, _elements(sizes_in), _elements(sizes_out)),
                     state == "completed" or (not device and retired is True),
                     created + 0 if type(created) is int and created > 0 else None,
                     self._stack(frames, stacks),
@@ -124,24 +126,25 @@ class EntryReader:
         return call
 
     def _checked_call(self, fields: tuple[Any, ...]) -> _Call | None:
-        group, name, is_p2p, types_in, types_out, sizes_in, sizes_out = fields
+        group, name, is_p2p, types_in, types_out = fields
         if not (isinstance(group, (list, tuple)) and group and isinstance(group[0], str) and len(group[0]) <= MAX_TEXT):
             return None
         desc = group[1][:MAX_TEXT] if len(group) > 1 and isinstance(group[1], str) else None
         text = name[:MAX_TEXT] if isinstance(name, str) else ""
-        op = self._ops.setdefault(text, _canonical(text))
-        peers = None
+        op, peers = _canonical(text), None
         if is_p2p is True and (match := _P2P_NAME.search(text)):
             here, there = int(match[2]), int(match[4])
             op, peers = match[1], (here, there) if match[3] == "->" else (there, here)
         dtypes = _first_type(types_in) + _first_type(types_out)
-        signature = Signature(op, dtypes, _elements(sizes_in), _elements(sizes_out))
-        return _Call(
-            self.share(group[0]),
-            None if desc is None else self.share(desc),
-            self._signatures.setdefault(signature, signature),
-            peers,
-        )
+        share = self.share
+        return _Call(share(group[0]), None if desc is None else share(desc), share(op), dtypes, peers)
+
+    def _signature(self, call: _Call, sent: int | None, received: int | None) -> Signature:
+        key = (call.op, call.dtypes, sent, received)
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = self._signatures[key] = Signature(*key)
+        return signature
 
     def _stack(self, raw: object, seen: dict[tuple[int, ...], Stack]) -> Stack:
         if not isinstance(raw, (list, tuple)) or not raw:
