@@ -60,7 +60,11 @@ head -n "$MOST_FILES" "$temporary/stats" | while read -r mtime size file; do
 done
 if [ -n "$CHECKPOINTS" ]; then
     part checkpoints "path=$CHECKPOINTS"
-    limit 5 find "$CHECKPOINTS" -maxdepth 1 -mindepth 1 -exec stat -c '%Y %n' {} + | sort -rn | head -n 20
-    [ -r "$CHECKPOINTS/latest_checkpointed_iteration.txt" ] && part tracker && cat "$CHECKPOINTS/latest_checkpointed_iteration.txt"
+    limit 5 find "$CHECKPOINTS" -maxdepth 1 -mindepth 1 -exec stat -c '%Y %n' {} + >"$temporary/checkpoints"
+    code=$?
+    sort -rn "$temporary/checkpoints" | head -n 20
+    tracker=$CHECKPOINTS/latest_checkpointed_iteration.txt
+    # A mount that did not answer in time is not asked again: nothing would end that.
+    case $code in 124|137) ;; *) [ -r "$tracker" ] && part tracker && cat "$tracker" ;; esac
 fi
 part end

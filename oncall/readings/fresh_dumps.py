@@ -72,7 +72,15 @@ def _oldest_s(case: Case) -> dict[int | None, float]:
     step = newest_step(logs) if logs else None
     limits: dict[int | None, float] = {None: inf}
     if step is not None and step.age_s is not None and not step.at_least:
-        limits[None] = step.age_s
+        limits[None] = step.age_s + _waited_s(case, "logs")
     for rank, process in table.by_rank().items() if table else ():
-        limits[rank] = process.age_s if process.age_s is not None else inf
+        limits[rank] = inf if process.age_s is None else process.age_s + _waited_s(case, "processes")
     return limits
+
+
+def _waited_s(case: Case, since: str) -> float:
+    """How much later than another probe the dumps were fetched: everything that it saw is older by then."""
+    earlier, fetched = case.evidence(since), case.evidence("flight_recorder")
+    began = [answer.started for answer in earlier.answers.values()] if earlier else []
+    ended = [answer.started for answer in fetched.answers.values()] if fetched else []
+    return max(0.0, (max(ended) - min(began)).total_seconds()) if began and ended else 0.0
