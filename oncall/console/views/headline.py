@@ -1,5 +1,6 @@
 """What it is and what to do: the two questions of somebody who was just woken."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from oncall.console.glyphs import Glyphs
@@ -7,9 +8,11 @@ from oncall.console.lines import Row, Span, Tone, plain_row, say
 from oncall.console.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from oncall.report.model import ReadyAction
+    from oncall.readings.alert_set import AlertRow
+    from oncall.report.model import Account, ReadyAction
 
 _LABEL = 10
+_MOST_ALERTS = 2
 _LABELS = {
     "cause-found": ("ORIGIN", Tone.BAD),
     "undecided": ("UNDECIDED", Tone.WARN),
@@ -97,24 +100,51 @@ def _action_row(
 
 
 def standing_against(snapshot: Snapshot) -> list[Row]:
-    """What speaks against the conclusion, when to escalate, and who was not seen."""
+    """What speaks against the conclusion, when to escalate, the alerts, and what a person called at night is told."""
     known, report = snapshot.known, snapshot.report
-    if known is None:
-        return []
     rows = []
-    if report is not None:
+    if known is not None and report is not None:
         texts = {each.id: each.finding.text for each in known.findings}
         against = [f"{texts[name]} ({name})" for name in report.verdict.against]
-        tone = Tone.WARN if against else Tone.DIM
         told = "; ".join(against) or "nothing seen contradicts it"
-        rows.append(Row("against", (Span(" AGAINST   ", tone), say(told)), hang=11))
+        rows.append(_standing("AGAINST", told, Tone.WARN if against else Tone.DIM))
         if report.escalate:
-            rows.append(Row("escalate", (Span(" ESCALATE  ", Tone.WARN), say(report.escalate)), hang=11))
+            rows.append(_standing("ESCALATE", report.escalate, Tone.WARN))
     if snapshot.waiting:
-        rows.append(Row("waiting", (Span(" WAITING   ", Tone.HERE), say(snapshot.waiting)), hang=11))
+        rows.append(_standing("WAITING", snapshot.waiting, Tone.HERE))
     if snapshot.problem is not None:
-        rows.append(Row("problem", (Span(" PROBLEM   ", Tone.BAD), say(snapshot.problem)), hang=11))
+        rows.append(_standing("PROBLEM", snapshot.problem, Tone.BAD))
+    if known is not None:
+        rows += _told_of(known)
     return rows
+
+
+def _told_of(known: "Account") -> Iterator[Row]:
+    """The job in one message, the alerts behind it, and another playbook where the evidence calls for one."""
+    if known.job is not None:
+        yield _standing("JOB", known.job.message, Tone.DIM, copies=known.job.message)
+    symptom = known.symptom
+    if symptom is not None and symptom.source != "nothing" and symptom.playbook != known.playbook:
+        yield _standing("CALLS FOR", f"{symptom.playbook}: {symptom.reason}; p walks it", Tone.WARN)
+    for alert in (known.alerts or ())[:_MOST_ALERTS]:
+        yield _standing("ALERT", alert_words(alert), Tone.WARN if not alert.suppressed else Tone.DIM)
+    left = len(known.alerts or ()) - _MOST_ALERTS
+    if left > 0:
+        yield _standing("ALERT", f"and {left} more; the timeline (7) has all", Tone.DIM)
+
+
+def alert_words(alert: "AlertRow") -> str:
+    """An alert with its severity, since when, what it says, and what keeps it from notifying."""
+    severity = f" ({alert.severity})" if alert.severity else ""
+    parts = [f"{alert.name}{severity} since {alert.since:%Y-%m-%d %H:%M} UTC", alert.summary or ""]
+    parts += [f"silenced by {each}" for each in alert.silenced_by]
+    parts += [f"inhibited by {each}" for each in alert.inhibited_by]
+    return "; ".join(part for part in parts if part)
+
+
+def _standing(label: str, text: str, tone: Tone, *, copies: str | None = None) -> Row:
+    head = Span(f" {label:<{_LABEL}}", tone)
+    return Row(f"{label} {text}", (head, say(text)), hang=_LABEL + 1, copies=copies)
 
 
 def moments(snapshot: Snapshot, glyphs: Glyphs) -> Row:

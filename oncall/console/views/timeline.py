@@ -5,16 +5,18 @@ from datetime import datetime
 
 from oncall.console.lines import Column, Row, Span, Tone, head_row, say, table_spans
 from oncall.console.snapshot import Snapshot
+from oncall.console.views.headline import alert_words
 
 _COLUMNS = (Column("UTC", 10), Column("from", 16), Column("what", 0))
 
 
 def timeline_rows(snapshot: Snapshot) -> Sequence[Row]:
-    """Moments of the run and of the triage; the operator's own stand out."""
+    """Moments of the run, its alerts, and what was done; the operator's own stand out."""
     known = snapshot.known
     told: list[tuple[datetime, str, str, Tone]] = [
         (each.at, each.source, each.text, Tone.STRONG) for each in (known.seen.timeline if known else ())
     ]
+    told += [(each.since, "alert", alert_words(each), Tone.WARN) for each in (known.alerts if known else None) or ()]
     for line in snapshot.journal:
         tone = Tone.HERE if line.who == "operator" else Tone.PLAIN
         told.append((line.at, line.who, line.text, tone))

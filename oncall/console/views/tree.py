@@ -9,7 +9,7 @@ from oncall.console.snapshot import Snapshot
 if TYPE_CHECKING:
     from oncall.report.model import StepReport
 
-_NAME = 18
+_LONGEST_NAME = 21
 _FAULTY = frozenset({"fault", "gone", "stopped", "blocked", "job-gone", "absent", "mismatch", "order", "gpu"})
 
 
@@ -21,12 +21,13 @@ def tree_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
     against = set(snapshot.report.verdict.against) if snapshot.report else set()
     walked = known.steps if known else ()
     rows = [heading(f"{playbook.playbook.upper()}{'  guided' if snapshot.guided else ''}")]
-    rows += [_walked(step, against, glyphs) for step in walked]
-    if snapshot.here is not None and snapshot.report is None:
-        word = "your word?" if snapshot.proposal else "..."
-        rows.append(_row(snapshot.here, glyphs.here, word, Tone.HERE))
+    here = snapshot.report.verdict.conclusion if snapshot.report else snapshot.here
+    width = min(_LONGEST_NAME, max(len(name) for name in (here or "", *(step.step for step in walked))))
+    rows += [_walked(step, against, glyphs, width) for step in walked]
     if snapshot.report is not None:
-        rows.append(_row(snapshot.report.verdict.conclusion, glyphs.here, "concludes", Tone.STRONG))
+        rows.append(_row(snapshot.report.verdict.conclusion, glyphs.here, "concludes", Tone.STRONG, width))
+    elif here is not None:
+        rows.append(_row(here, glyphs.here, "your word?" if snapshot.proposal else "...", Tone.HERE, width))
     reached = {row.key for row in rows}
     left = [name for name in playbook.steps if name not in reached]
     if left:
@@ -35,17 +36,16 @@ def tree_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
     return rows
 
 
-def _walked(step: "StepReport", against: set[str], glyphs: Glyphs) -> Row:
+def _walked(step: "StepReport", against: set[str], glyphs: Glyphs, width: int) -> Row:
     if step.overruled_because is not None:
-        return _row(step.step, glyphs.overruled, f"{step.verdict} (yours)", Tone.HERE)
+        return _row(step.step, glyphs.overruled, f"{step.verdict} (yours)", Tone.HERE, width)
     if against & set(step.findings):
-        return _row(step.step, glyphs.against, step.verdict, Tone.WARN)
+        return _row(step.step, glyphs.against, step.verdict, Tone.WARN, width)
     if step.verdict == "unknown":
-        return _row(step.step, glyphs.unknown, step.verdict, Tone.WARN)
+        return _row(step.step, glyphs.unknown, step.verdict, Tone.WARN, width)
     tone = Tone.BAD if step.verdict in _FAULTY else Tone.PLAIN
-    return _row(step.step, glyphs.decided, step.verdict, tone)
+    return _row(step.step, glyphs.decided, step.verdict, tone, width)
 
 
-def _row(name: str, glyph: str, word: str, tone: Tone) -> Row:
-    name_tone = Tone.DIM if tone is Tone.DIM else Tone.PLAIN
-    return Row(name, (Span(f"{glyph} ", tone), say(fit(name, _NAME) + " ", name_tone), say(word, tone)), hang=4)
+def _row(name: str, glyph: str, word: str, tone: Tone, width: int) -> Row:
+    return Row(name, (Span(f"{glyph} ", tone), say(fit(name, width) + " "), say(word, tone)), hang=4)

@@ -98,6 +98,11 @@ class Listing(ScrollView, can_focus=True):
                 return
 
     @property
+    def rows(self) -> Sequence[Row]:
+        """The rows that the filter lets through."""
+        return self._rows
+
+    @property
     def text(self) -> str:
         """All rows as plain text."""
         return "\n".join(row.text for row in self._rows)
