@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--world-size", type=int, metavar="N", help="number of ranks of the job, when dumps are missing"
     )
-    parser.add_argument("--processes", type=int, default=1, metavar="N", help="load with N processes (default 1)")
+    parser.add_argument("--processes", type=int, metavar="N", help="load with N processes (default: as many as pay)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,4 +17,12 @@ def coverage_of(dumps: DumpSet, groups: Groups) -> Coverage:
     active = [d.rank for d in dumps.dumps.values() if d.only_active]
     if active:
         notes.append(f"{len(active)} dumps list active operations only: what they do not list may have completed")
+    spans = [(d.span_s, d.total) for d in dumps.dumps.values() if d.wrapped and d.span_s is not None]
+    if spans:
+        span_s, entries = min(spans)
+        notes.append(
+            f"the rings wrapped: the shortest holds the last {entries:,} operations, {span_s:,.3g} s of the job. If a "
+            "step takes longer, what came before is lost: raise TORCH_FR_BUFFER_SIZE (TORCH_NCCL_TRACE_BUFFER_SIZE in "
+            "older versions)"
+        )
     return Coverage(len(groups.world), len(dumps.dumps), absent, dumps.refused, tuple(notes))

@@ -1,11 +1,11 @@
 """Turns a reduced dump (plain containers from a hostile file) into a checked `RankDump`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 from oncall.flight_recorder.entries import MAX_TEXT, EntryReader
-from oncall.flight_recorder.model import Counters, Group, RankDump
+from oncall.flight_recorder.model import Counters, Group, Op, RankDump
 
 MAX_WORLD = 1 << 20
 
@@ -49,6 +49,7 @@ class Digester:
             },
             total=len(ops) if total is None else total,
             wrapped=reduced.get("oldest") not in (0, None),
+            span_s=_span_s(ops, _int(reduced.get("oldest_ns"))),
             only_active=bool(ops) and reduced.get("finished") is False,
         )
 
@@ -83,6 +84,11 @@ def _names_by_id(names: Mapping[str, str], config: Mapping[str, Group], status: 
         for group_id, name in ordered:
             known.setdefault(group_id, name)
     return known
+
+
+def _span_s(ops: Sequence[Op], oldest_ns: int | None) -> float | None:
+    newest_ns = ops[-1].created_ns if ops else None
+    return None if newest_ns is None or oldest_ns is None or oldest_ns <= 0 else max(0, newest_ns - oldest_ns) / 1e9
 
 
 def _counters(raw: object) -> Counters:

@@ -1,6 +1,7 @@
 """Finds the dumps among files of any naming and reads them, one at a time; a bad file is named and the rest goes on."""
 
 import gc
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -26,24 +27,28 @@ from oncall.flight_recorder.reduce import (
     unpack_gzip,
 )
 
+_BYTES_A_PROCESS = 100 << 20
 _ZSTD_MARK = b"\x28\xb5\x2f\xfd"
 
 
 Row = RankDump | Refused
 
 
-def load_paths(paths: Sequence[Path], *, prefix: str | None = None, whole: bool = False, processes: int = 1) -> DumpSet:
+def load_paths(
+    paths: Sequence[Path], *, prefix: str | None = None, whole: bool = False, processes: int | None = None
+) -> DumpSet:
     """Read dumps from files and folders, searched to any depth; raises UsageError when a path does not exist.
 
     `prefix` is what the recorder was told to put before the rank (`TORCH_NCCL_DEBUG_INFO_TEMP_FILE`); without it the
     number at the end of each name is the rank. `whole` keeps every entry, for a listing; the analysis needs it not.
-    More than one of `processes` pays from about a hundred megabytes on.
+    Without a number of `processes` there are as many as pay.
     """
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UsageError(f"no such file or folder: {', '.join(missing)}")
     files = [named for path in paths for named in _files(path)]
-    if processes < 2:
+    processes = processes or _that_pay(files)
+    if processes == 1:
         return _settle(_load_files(files, prefix, whole))
     shares = [files[start::processes] for start in range(processes)]
     # Started anew rather than forked: the caller may run threads.
@@ -61,6 +66,18 @@ def _files(path: Path) -> list[tuple[str, Path]]:
     if not path.is_dir():
         return [(f"{path.absolute().parent.name}/{path.name}", path)]
     return [(str(file.relative_to(path)), file) for file in sorted(path.rglob("*")) if file.is_file()]
+
+
+def _that_pay(files: Sequence[tuple[str, Path]]) -> int:
+    """Starting a process takes as long as reading some tens of megabytes."""
+    return max(1, min(os.cpu_count() or 1, sum(_size(file) for _, file in files) // _BYTES_A_PROCESS))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _load_files(files: Sequence[tuple[str, Path]], prefix: str | None, whole: bool) -> list[Row]:

@@ -110,7 +110,7 @@ class RankDump:
 
     `durations` are milliseconds by group name and sequence number; `total` counts the entries of the file, of which
     `ops` are those the analysis reads; `descs` names the purpose of groups as entries state it; `wrapped` says that the
-    ring no longer begins at the start of the job.
+    ring no longer begins at the start of the job; `span_s` are the seconds from its oldest entry to its newest.
     """
 
     rank: int
@@ -125,6 +125,7 @@ class RankDump:
     durations: Mapping[str, Mapping[int, float]]
     total: int
     wrapped: bool
+    span_s: float | None
     only_active: bool
 
 
@@ -281,7 +282,7 @@ class CollectiveTable:
 class Analysis:
     """The answer. A healthy set has no origins and nothing undecided; `motion` says why dumps look taken on the run.
 
-    `tables` show the groups that hang, those of the origins first and in their order.
+    `tables` show the groups of the origins, in their order; without an origin those that most ranks wait in.
     """
 
     origins: tuple[Origin, ...]

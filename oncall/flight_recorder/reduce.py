@@ -213,9 +213,9 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
     """Keep the counters, the group tables and the entries that the analysis reads; count the rest.
 
     All operations that are not over stay, and the newest entries of each group. `total` is the number of entries the
-    ring held, `oldest` the lowest record number, `durations` pairs of sequence number and milliseconds by group id,
-    `finished` whether any entry was complete (a dump of active operations only has none). With `whole` every entry
-    stays, for a listing.
+    ring held, `oldest` the lowest record number and `oldest_ns` when that was created, `durations` pairs of sequence
+    number and milliseconds by group id, `finished` whether any entry was complete (a dump of active operations only has
+    none). With `whole` every entry stays, for a listing.
     """
     entries = raw.get("entries")
     if not isinstance(entries, list):
@@ -240,6 +240,7 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
         "entries": entries if whole else kept,
         "total": len(entries),
         "oldest": oldest,
+        "oldest_ns": entries[0].get("time_created_ns") if entries else None,
         "durations": _durations(groups),
         "device": device,
         "finished": any(e["state"] == "completed" or (not device and e["retired"]) for e in kept),

@@ -25,19 +25,20 @@ _STATES = {
 
 
 def tables(graph: Graph, origins: Sequence[Origin]) -> tuple[CollectiveTable, ...]:
-    """What the groups of the origins did around them, then the groups that most ranks wait in, a few in all.
+    """What the groups of the origins did around them; without an origin, the groups that most ranks wait in.
 
     Groups with sends and receives have none: their two ends share no sequence number.
     """
+    mixed = {group for view in graph.views.values() for group in view.batches}
     fronts = [view.front for view in graph.views.values() if view.front is not None and view.front.rank is None]
     waiting = Counter(front.group for front in fronts)
     around: dict[int, int] = {}
     for origin in origins:
         if origin.group is not None and origin.seq is not None:
             around.setdefault(graph.groups.known.index(origin.group), origin.seq)
-    for group, _ in waiting.most_common():
-        around.setdefault(group, min(front.seq for front in fronts if front.group == group))
-    mixed = {group for view in graph.views.values() for group in view.batches}
+    if mixed.issuperset(around):
+        for group, _ in waiting.most_common():
+            around.setdefault(group, min(front.seq for front in fronts if front.group == group))
     chosen = ((group, seq) for group, seq in around.items() if group not in mixed)
     return tuple(_table(graph, group, seq, waiting[group]) for group, seq in islice(chosen, _MOST_TABLES))
 

@@ -112,7 +112,7 @@ def judge(case: Case, drop: str) -> tuple[Case, str, str]:
         truth = json.loads((folder / "truth.json").read_text())
         for rank in dropped(drop, truth, case.seed):
             (folder / "dumps" / f"rank_{rank}").unlink(missing_ok=True)
-        analysis = analyse(load_paths([folder / "dumps"]), world_size=truth["world_size"])
+        analysis = analyse(load_paths([folder / "dumps"], processes=1), world_size=truth["world_size"])
         result, said = verdict(truth, analysis)
         if drop != "none" and not {rank for o in analysis.origins for rank in o.ranks} - set(truth["culprit_ranks"]):
             result = "right" if result == "right" else "open"

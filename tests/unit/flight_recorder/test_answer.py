@@ -128,3 +128,13 @@ def test_a_call_site_is_the_first_frame_outside_pytorch() -> None:
 def test_control_characters_become_escapes(text: str) -> None:
     assert neutral(text).isprintable()
     assert neutral("Größe 学习") == "Größe 学习"
+
+
+def test_a_ring_that_wrapped_says_how_far_back_it_reaches() -> None:
+    rows = [completed(seq, record=2000 + seq) for seq in range(1, 5)]
+    whole = as_json(analyse(load_blobs(blobs({r: dump([completed(1, record=0)]) for r in range(2)}))))
+    assert whole["coverage"]["notes"] == []
+    wrapped = as_json(analyse(load_blobs(blobs({0: dump(rows), 1: dump(rows)}))))
+    (note,) = wrapped["coverage"]["notes"]
+    assert "last 4 operations, 0.003 s" in note  # entries are a millisecond apart
+    assert "TORCH_FR_BUFFER_SIZE" in note
