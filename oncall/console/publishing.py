@@ -1,0 +1,59 @@
+"""The newest snapshot of a triage: events are taken into it, kept in the bundle, and told soon after."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeAlias
+
+from oncall.bundle.store import Bundle
+from oncall.console.progress import take_in, take_in_all
+from oncall.console.raw_text import RawText
+from oncall.console.snapshot import Snapshot
+from oncall.playbook.events import WalkEvent
+
+Listener: TypeAlias = Callable[[Snapshot | RawText], None]
+
+PUBLISH_EVERY_S = 0.15
+
+
+class Publisher:
+    """Holds the newest `snapshot` and tells it to `tell`; many changes within a moment are told once.
+
+    `keeps` is whether events are kept in the bundle and in the journal: not those of a walk that is only replayed.
+    """
+
+    def __init__(self, bundle: Bundle, snapshot: Snapshot, tell: Listener) -> None:
+        self.snapshot = snapshot
+        self.keeps = snapshot.start.live
+        self.tell = tell
+        self._bundle = bundle
+        self._due: asyncio.TimerHandle | None = None
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Tell of this snapshot soon."""
+        self.snapshot = snapshot
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(PUBLISH_EVERY_S, self._flush)
+
+    def recall(self, events: Iterable[WalkEvent]) -> None:
+        """Take in what the bundle already holds."""
+        self.publish(take_in_all(self.snapshot, events))
+
+    def hear(self, event: WalkEvent) -> None:
+        """Take an event in, and keep it where events are kept."""
+        if self.keeps:
+            self.keep(event)
+        else:
+            self.publish(replace(take_in(self.snapshot, event), journal=self.snapshot.journal))
+
+    def keep(self, event: WalkEvent) -> None:
+        """Take an event in and keep it, whatever becomes of others."""
+        self.publish(take_in(self.snapshot, event))
+        try:
+            self._bundle.append_event(event)
+        except OSError as error:
+            self.publish(replace(self.snapshot, problem=f"the bundle cannot be written: {error}"))
+
+    def _flush(self) -> None:
+        self._due = None
+        self.tell(self.snapshot)
