@@ -25,6 +25,7 @@ from oncall.flight_recorder.reduce import (
     load_dump,
     reduce_dump,
     unpack_gzip,
+    with_deep_stack,
 )
 
 _BYTES_A_PROCESS = 100 << 20
@@ -94,6 +95,10 @@ def _read(name: str, file: Path) -> bytes | Refused:
 
 
 def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whole: bool) -> list[Row]:
+    return with_deep_stack(partial(_load_each, blobs, prefix, whole))
+
+
+def _load_each(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whole: bool) -> list[Row]:
     digester = Digester()
     rows: list[Row] = []
     with _without_gc():

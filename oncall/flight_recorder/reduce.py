@@ -10,10 +10,15 @@ import gzip
 import json
 import pickle
 import sys
+import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SCHEMA = "oncall.fr-reduced/1"
 REDUCED_MARK = b'{"schema": "oncall.fr-reduced/1"'
@@ -54,6 +59,12 @@ _SENT_KEYS = (
 """What the analysis reads of an entry, besides its stack."""
 
 _HEADROOM_BYTES = 512 << 20
+_STACK_BYTES = 512 << 20
+_MOST_NESTED = _STACK_BYTES // 64
+"""CPython 3.11 hashes a tuple of tuples by recursion without a limit, 55 bytes of stack a level (`tuplehash`)."""
+_NESTING = b"\x85\x86\x87t\x90\x91"
+"""The opcodes that put what can be hashed around a value: TUPLE1 to TUPLE3, TUPLE, ADDITEMS, FROZENSET."""
+_OTHERS = bytes(sorted(set(range(256)).difference(_NESTING)))
 
 
 class DumpError(Exception):
@@ -122,14 +133,29 @@ def bounded_memory(file_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+def with_deep_stack(work: Callable[[], T]) -> T:
+    """Call `work` on a thread whose stack fits the deepest nesting that `load_dump` lets pass."""
+    before = threading.stack_size(_STACK_BYTES)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(work).result()
+    finally:
+        threading.stack_size(before)
+
+
 def load_dump(data: bytes) -> dict[str, Any]:
-    """Read one dump, pickle or JSON; raises DumpError with the reason. Nothing in it is executed."""
+    """Read one dump, pickle or JSON; raises DumpError with the reason. Nothing in it is executed.
+
+    To be called within `with_deep_stack`.
+    """
     if not data:
         raise DumpError("empty file: the process died or was cut off before it wrote")
     if len(data) > MAX_FILE_BYTES:
         raise DumpError(f"{len(data)} bytes is larger than any dump")
     if data[:1] not in (b"{", b"\x80"):
         raise DumpError("not a Flight Recorder dump: neither JSON nor a pickle of protocol 2 or newer")
+    if len(data) > _MOST_NESTED < len(data.translate(None, _OTHERS)):
+        raise DumpError("refused: may be nested deeper than any dump is")
     try:
         with bounded_memory(len(data)):
             raw = json.loads(data) if data[:1] == b"{" else _Plain(_Source(data)).load()
@@ -294,18 +320,21 @@ def decode_row(line: bytes) -> tuple[str, dict[str, Any]]:
 def main(argv: list[str]) -> int:
     """Reduce the named files to standard output, one gzip member each; one without a dump is named with its reason."""
     for path in argv:
-        try:
-            with open(path, "rb") as stream:
-                data = stream.read(MAX_FILE_BYTES + 1)
-            if data.startswith(GZIP_MARK):
-                data = unpack_gzip(data)
-            line = encode_row(path, reduce_dump(load_dump(data)))
-        # TypeError to RecursionError: a pickle may hold what JSON cannot.
-        except (DumpError, OSError, TypeError, ValueError, RecursionError) as error:
-            line = json.dumps({"schema": SCHEMA, "name": path, "refused": str(error)}).encode() + b"\n"
-        sys.stdout.buffer.write(gzip.compress(line))
+        sys.stdout.buffer.write(gzip.compress(with_deep_stack(partial(_reduced_row, path))))
         sys.stdout.buffer.flush()
     return 0
+
+
+def _reduced_row(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+        if data.startswith(GZIP_MARK):
+            data = unpack_gzip(data)
+        return encode_row(path, reduce_dump(load_dump(data)))
+    # TypeError to RecursionError: a pickle may hold what JSON cannot.
+    except (DumpError, OSError, TypeError, ValueError, RecursionError) as error:
+        return json.dumps({"schema": SCHEMA, "name": path, "refused": str(error)}).encode() + b"\n"
 
 
 if __name__ == "__main__":

@@ -138,10 +138,16 @@ def test_any_value_under_any_key(key: str, value: Any) -> None:
     analyse(load_blobs([("rank_0", pickle.dumps(odd)), ("rank_1", pickle.dumps(IDLE))]))
 
 
-def test_keys_nested_beyond_what_python_can_print() -> None:
-    key = b")" + b"\x85" * 5_000
+@pytest.mark.parametrize("depth", [5_000, 3_000_000])
+def test_keys_nested_beyond_what_python_can_print_or_an_8_mb_stack_can_hash(depth: int) -> None:
+    key = b")" + b"\x85" * depth
     content = b"\x80\x02}(X\x09\x00\x00\x00pg_config}" + key + b"}sX\x09\x00\x00\x00pg_status}" + key + b"}su."
     assert list(load_blobs([("rank_0", content)]).dumps) == [0]
+
+
+def test_what_may_be_nested_deeper_than_any_stack_is_refused() -> None:
+    (refused,) = load_blobs([("rank_0", b"\x80\x02}" + b")" + b"\x85" * 9_000_000 + b"Ns.")]).refused
+    assert "nested" in refused.reason
 
 
 @pytest.mark.parametrize("missing", ["pg_id", "is_p2p", "retired", "state", "collective_seq_id", "record_id"])
