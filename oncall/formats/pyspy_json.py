@@ -1,6 +1,7 @@
 """`py-spy dump --json`: one list of threads, of one process or of several (--subprocesses)."""
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -9,7 +10,7 @@ from oncall.formats.stacks import Frame, StackDump, Thread
 _PYTHON_FILE = re.compile(r"\.pyx?$|^<")
 
 
-class _Frame(msgspec.Struct):
+class _Frame(msgspec.Struct, frozen=True):
     name: str
     filename: str
     line: int = 0
@@ -36,7 +37,11 @@ class _Thread(msgspec.Struct):
 
 _DECODER = msgspec.json.Decoder(list[_Thread])
 
+_FRAMES_KEPT = 4096
+"""Thousands of ranks stand in the same frames: they share them."""
 
+
+@lru_cache(_FRAMES_KEPT)
 def _frame(said: _Frame) -> Frame:
     file = said.short_filename or said.filename
     # py-spy writes line 0 where it knows none, which is so for every frame of a stripped library.

@@ -1,5 +1,6 @@
 """The training processes of all nodes, as the `processes` probe saw them."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -130,7 +131,8 @@ def _variables(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         if line.startswith("env ") and "=" in line:
             name, _, value = line[4:].partition("=")
-            yield name, value
+            # Of thousands of processes most say the same.
+            yield sys.intern(name), sys.intern(value)
 
 
 def _stat(text: str) -> tuple[str | None, int | None]:
