@@ -65,6 +65,13 @@ def throttling(case: Case) -> Judgement:
     return Judgement(verdict="clear", reason=_clear(gpus))
 
 
+def clock_limit(case: Case) -> float | None:
+    """The clock in MHz under which a GPU of this run counts as held down; None where nothing is known to compare."""
+    clocks = measure(case, "sm_clock")
+    usual = typical(clocks.before) or (typical(clocks.now) if len(clocks.now) > 1 else None)
+    return None if usual is None else _LOW * usual
+
+
 def _gpu(rank: int, clocks: Measured, reasons: Measured, of_all: float | None) -> _Gpu:
     usual = clocks.before.get(rank) or of_all
     told = reasons.now.get(rank)

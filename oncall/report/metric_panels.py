@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 from oncall.readings.case import Case
 from oncall.readings.data_share import data_share
-from oncall.readings.few_or_all import few_or_all, phases
+from oncall.readings.few_or_all import Phase, few_or_all, phases
 from oncall.readings.finding import Judgement
 from oncall.readings.fragmentation import fragmentation
-from oncall.readings.host_memory import host_memory
+from oncall.readings.host_memory import host_memory, memory_limit
 from oncall.readings.links import links
 from oncall.readings.log_volume import log_volume
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.series_join import Subject
 from oncall.readings.slowness import slowness
 from oncall.readings.suspected import suspected_ranks
-from oncall.readings.throttling import throttling
+from oncall.readings.throttling import clock_limit, throttling
 from oncall.report.model import LastStep
-from oncall.report.panels import Panel, PanelRow, PanelVerdict
+from oncall.report.panels import Panel, PanelRow, PanelVerdict, Side
 from oncall.signals.vocabulary import SIGNALS
 
 _VERDICTS: Mapping[str, PanelVerdict] = {
@@ -35,15 +35,15 @@ _LINK_COUNTERS = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink
 
 @dataclass(frozen=True)
 class _Shown:
-    """A question with its reading, and the series that prove it; `least` puts the smallest values first.
+    """A question with its reading, and the series that prove it, those furthest on the `bad` side first.
 
-    Values are shown divided by `scale`, in `unit`; None is the signal's own.
+    The threshold is in the unit of the signal; values are shown divided by `scale`, in `unit`, None being the signal's.
     """
 
     question: str
     judge: Callable[[Case], Judgement]
     series: Callable[[Case], Measured]
-    least: bool = False
+    bad: Callable[[Case], Side] = lambda _: "above"
     threshold: Callable[[Case], float | None] = lambda _: None
     unit: str | None = None
     scale: float = 1.0
@@ -53,10 +53,22 @@ def _signal(name: str, *, by_host: bool = False) -> Callable[[Case], Measured]:
     return lambda case: measure(case, name, by_host=by_host)
 
 
-def _telling_phase(case: Case) -> Measured:
+def _telling_phase(case: Case) -> Phase:
     """The phase in which ranks meet, where one is known: it shows who waits least."""
     told = sorted(phases(case), key=lambda phase: not phase.meeting)
-    return told[0].measured if told else measure(case, "comm_wait_s")
+    return told[0] if told else Phase("communication wait", measure(case, "comm_wait_s"), meeting=True)
+
+
+def _phase_side(case: Case) -> Side:
+    return "below" if _telling_phase(case).meeting else "above"
+
+
+def _phase_limit(case: Case) -> float | None:
+    phase, factor = _telling_phase(case), case.run.thresholds.straggler_factor
+    middle = typical(phase.measured.now)
+    if middle is None:
+        return None
+    return middle / factor if phase.meeting else middle * factor
 
 
 def _worst_counter(case: Case) -> Measured:
@@ -75,19 +87,35 @@ def _data_limit(case: Case) -> float | None:
     return None if step_s is None else step_s * case.run.thresholds.data_share
 
 
+def _log_limit(case: Case) -> float | None:
+    before = typical(measure(case, "log_bytes_total").before)
+    return None if before is None else before * case.run.thresholds.growth_factor
+
+
+def _below(_: Case) -> Side:
+    return "below"
+
+
 _SHOWN = (
     _Shown("Slower than before?", slowness, _signal("step_time_s"), threshold=_slow_limit),
-    _Shown("Few ranks or everyone?", few_or_all, _telling_phase, least=True),
-    _Shown("Throttled?", throttling, _signal("sm_clock"), least=True),
+    _Shown(
+        "Few ranks or everyone?",
+        few_or_all,
+        lambda case: _telling_phase(case).measured,
+        bad=_phase_side,
+        threshold=_phase_limit,
+    ),
+    _Shown("Throttled?", throttling, _signal("sm_clock"), bad=_below, threshold=clock_limit),
     _Shown("Links?", links, _worst_counter, threshold=lambda _: 0.0),
     _Shown("Data?", data_share, _signal("data_wait_s"), threshold=_data_limit),
     _Shown("Fragmentation?", fragmentation, _signal("num_alloc_retries"), unit="retries"),
-    _Shown("Logs, checkpoints?", log_volume, _signal("log_bytes_total"), unit="kB", scale=1e3),
+    _Shown("Logs, checkpoints?", log_volume, _signal("log_bytes_total"), threshold=_log_limit, unit="kB", scale=1e3),
     _Shown(
         "Host memory?",
         host_memory,
         _signal("host_memory_available", by_host=True),
-        least=True,
+        bad=_below,
+        threshold=memory_limit,
         unit="GB",
         scale=1e9,
     ),
@@ -103,21 +131,22 @@ def metric_panels(case: Case) -> tuple[Panel, ...]:
 
 
 def _panel(case: Case, shown: _Shown) -> Panel:
-    judged, measured = shown.judge(case), shown.series(case)
+    judged, measured, threshold = shown.judge(case), shown.series(case), shown.threshold(case)
     return Panel(
         question=shown.question,
         query=measured.query,
         verdict=_VERDICTS.get(judged.verdict, "unknown"),
         reason=judged.reason,
         unit=SIGNALS[measured.signal].unit if shown.unit is None else shown.unit,
-        threshold=shown.threshold(case),
+        threshold=None if threshold is None else threshold / shown.scale,
+        bad=shown.bad(case),
         newest_age_s=None if measured.newest_age_s is None else round(measured.newest_age_s, 1),
         rows=tuple(_rows(case, measured, shown)),
     )
 
 
 def _rows(case: Case, measured: Measured, shown: _Shown) -> Iterator[PanelRow]:
-    sign = 1.0 if shown.least else -1.0
+    sign = 1.0 if shown.bad(case) == "below" else -1.0
     ordered = sorted(measured.now.items(), key=lambda item: (sign * item[1], str(item[0])))
     for who, value in ordered[:_MOST_ROWS]:
         before = measured.before.get(who)

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 PanelVerdict = Literal["suspect", "clear", "unknown"]
+Side = Literal["above", "below"]
 
 
 class PanelRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +27,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """One query and its answer, the most telling rows first.
 
     `reason` is the sentence behind the verdict; of `unknown` it says what is missing. `unit` follows each value;
-    `threshold` is what a value is held against, in the same unit; `newest_age_s` is the age of the newest sample.
+    `threshold` is what a value is held against, in the same unit, and `bad` the side of it that is wrong;
+    `newest_age_s` is the age of the newest sample.
     """
 
     question: str
@@ -35,5 +37,12 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     unit: str = ""
     threshold: float | None = None
+    bad: Side = "above"
     newest_age_s: float | None = None
     rows: tuple[PanelRow, ...] = ()
+
+    def is_bad(self, value: float) -> bool:
+        """Whether a value lies on the wrong side of the threshold; no value does where there is none."""
+        if self.threshold is None:
+            return False
+        return value < self.threshold if self.bad == "below" else value > self.threshold

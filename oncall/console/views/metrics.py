@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, fit, plain_row, say
 from oncall.console.snapshot import Snapshot
@@ -11,8 +13,8 @@ from oncall.report.durations import duration
 if TYPE_CHECKING:
     from oncall.report.panels import Panel, PanelRow
 
-_WHO = 16
-_ROWS = 6
+_WHO = 22
+_ROWS = 5
 _SPARKS = 12
 _TONES = {"suspect": Tone.BAD, "clear": Tone.GOOD, "unknown": Tone.WARN}
 
@@ -34,17 +36,19 @@ def panel_rows(panel: "Panel", glyphs: Glyphs) -> list[Row]:
         Row("head", (say(f"{panel.question}  ", Tone.STRONG), Span(panel.verdict.upper(), _TONES[panel.verdict]))),
         plain_row("reason", panel.reason, Tone.WARN if panel.verdict == "unknown" else Tone.PLAIN),
     ]
-    rows += [_row(row, panel, glyphs) for row in panel.rows[:_ROWS]]
+    shown = panel.rows[:_ROWS]
+    width = min(_WHO, max((cell_len(row.who) for row in shown), default=0))
+    rows += [_row(row, panel, glyphs, width) for row in shown]
     rows += _footer(panel)
     rows.append(plain_row("query", panel.query, Tone.DIM, copies=panel.query))
     return rows
 
 
-def _row(row: "PanelRow", panel: "Panel", glyphs: Glyphs) -> Row:
-    over = panel.threshold is not None and row.value > panel.threshold
+def _row(row: "PanelRow", panel: "Panel", glyphs: Glyphs, width: int) -> Row:
+    bad = panel.verdict == "suspect" and panel.is_bad(row.value)
     spans = (
-        say(fit(row.who, _WHO) + " "),
-        say(f"{row.value:>10,.4g} {panel.unit:<4} ", Tone.BAD if over and panel.verdict == "suspect" else Tone.STRONG),
+        say(fit(row.who, width) + " "),
+        say(f"{row.value:>10,.4g} {panel.unit:<4} ", Tone.BAD if bad else Tone.STRONG),
         Span(sparkline(row.history, glyphs), Tone.HERE),
     )
     return Row(f"series {row.who}", spans, copies=row.host or row.who, about=row)
@@ -64,7 +68,7 @@ def sparkline(values: Sequence[float | None], glyphs: Glyphs) -> str:
 def _footer(panel: "Panel") -> Iterator[Row]:
     told = []
     if panel.threshold is not None:
-        told.append(f"threshold {panel.threshold:,.4g} {panel.unit}".rstrip())
+        told.append(f"bad {panel.bad} {panel.threshold:,.4g} {panel.unit}".rstrip())
     if panel.newest_age_s is not None:
         told.append(f"newest sample {duration(panel.newest_age_s)} old")
     if len(panel.rows) > _ROWS:
