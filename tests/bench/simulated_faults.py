@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from oncall.flight_recorder import Analysis, Kind, analyse, load_paths
+from oncall.flight_recorder import Analysis, Kind, analyse, compare, load_paths
 
 SHARED = Path(os.environ.get("ONCALL_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 SIMULATOR = SHARED / "fr" / "frsim.py"
@@ -105,11 +105,12 @@ def judge(case: Case, drop: str) -> tuple[Case, str, str]:
     """
     folder = Path(tempfile.mkdtemp(prefix="frsim"))
     try:
-        command = [sys.executable, str(SIMULATOR), str(folder), *case.args]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return case, "skipped", done.stderr.strip().splitlines()[-1]
+        refused = simulate(folder, *case.args)
+        if refused:
+            return case, "skipped", refused
         truth = json.loads((folder / "truth.json").read_text())
+        if case.fault in {"none", "slow"}:
+            return case, *pace(case, folder, truth)
         for rank in dropped(drop, truth, case.seed):
             (folder / "dumps" / f"rank_{rank}").unlink(missing_ok=True)
         analysis = analyse(load_paths([folder / "dumps"], processes=1), world_size=truth["world_size"])
@@ -119,6 +120,32 @@ def judge(case: Case, drop: str) -> tuple[Case, str, str]:
         return case, result, said
     finally:
         shutil.rmtree(folder)
+
+
+def simulate(folder: Path, *args: str) -> str | None:
+    """Write the dumps of one job; returns why not, when the simulator cannot."""
+    command = [sys.executable, str(SIMULATOR), str(folder), *args]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr.strip().splitlines()[-1] if done.returncode else None
+
+
+def pace(case: Case, folder: Path, truth: dict[str, Any]) -> tuple[str, str]:
+    """Judge a job that does not hang: no origin in its dumps, and two snapshots that name the slow rank or nobody.
+
+    `unnamed` is a slow rank that nobody is told of where no durations were recorded: hosts that run ahead of their
+    devices issue alike.
+    """
+    late = load_paths([folder / "dumps"], processes=1)
+    result, said = verdict(truth, analyse(late, world_size=truth["world_size"]))
+    if result != "right" or "--dump-at" in case.args:
+        return result, said
+    simulate(folder / "before", *case.args, "--dump-at", "0.3")
+    movement = compare(late, load_paths([folder / "before" / "dumps"], processes=1))
+    named, slow = [each.rank for each in movement.slow], truth["culprit_ranks"] if case.fault == "slow" else []
+    if named == slow:
+        return "right", movement.says
+    unseen = not named and ("--no-timing" in case.args or "--only-active" in case.args)
+    return "unnamed" if unseen else "wrong" if named else "missed", f"{movement.says} | truth {slow}"
 
 
 def dropped(drop: str, truth: dict[str, Any], seed: int) -> list[int]:
