@@ -46,7 +46,8 @@ class Thread:
     """One thread, `frames` innermost first.
 
     `tid` is the operating system's id and `thread_id` the one of pthreads; either may be unknown. `status` is py-spy's
-    word: active, idle, with `+gil` when it held the interpreter lock. `line` is where a text dump names it, 1-based.
+    word: active, idle, with `+gil` when it held the interpreter lock; empty where the tool tells none. `line` is where
+    a text dump names it, 1-based.
     """
 
     tid: int | None

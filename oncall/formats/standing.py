@@ -62,11 +62,16 @@ def _in_backward(thread: Thread) -> bool:
     return top is not None and _BACKWARD.search(top.file) is not None
 
 
-def _by_state(thread: Thread) -> tuple[str, Frame] | None:
-    """The answer where no frame is known: by whether the thread held the GIL, was on a CPU, or waited in a C call."""
+def _by_state(thread: Thread) -> tuple[str | None, Frame] | None:
+    """The answer where no frame is known: by whether the thread held the GIL, was on a CPU, or waited in a C call.
+
+    None for the answer where the tool tells no state.
+    """
     top = next((frame for frame in thread.frames if not frame.native), None)
     if top is None:
         return None
+    if not thread.status:
+        return None, top
     if thread.gil:
         return "python_compute", top
     if thread.idle:
@@ -114,6 +119,7 @@ def standing(dump: StackDump) -> Standing:
     found = known or _by_state(thread)
     if found is None:
         return Standing(thread)
+    where: str | None
     where, frame = found
     return Standing(
         training_thread=thread,

@@ -237,7 +237,7 @@ class LiveSource:
         until = min(time.monotonic() + case.run.thresholds.dump_wait_s, self._deadline - _FETCH_RESERVE_S)
         listed = case.view("dumps", dump_list)
         while listed is not None and (left := until - time.monotonic()) > 0:
-            still = _expected(case) - len(listed.files)
+            still = _expected(case) - len(listed.files) - len(listed.live)
             youngest = min((file.age_s for file in listed.files if file.age_s is not None), default=0.0)
             if still <= 0 or youngest > case.run.thresholds.dump_wait_s:
                 return

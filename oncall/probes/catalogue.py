@@ -17,6 +17,8 @@ _RAS_HOSTS = 3
 """How many nodes are asked for NCCL's account: any one knows the whole job, and one may be the faulty one."""
 _RAS_WAIT_S = 12
 """NCCL gathers for 5 s, and 5 s more where processes do not answer (src/ras/ras_internal.h, 2.24)."""
+_DEBUG_WAIT_S = 12
+"""A rank that holds the interpreter lock for good never answers; others do within milliseconds."""
 _SAMPLES = 5
 
 
@@ -39,11 +41,16 @@ def _kernel(_run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
 
 
 def _stacks(run: Run, _ranks: RankMap, _host: str) -> Mapping[str, str]:
-    return {"PY_SPY": run.processes.py_spy or "", "PY_SPY_BASE64": "", "NATIVE": "", "ONLY": "", "SAMPLES": "1"}
+    own = {"PY_SPY": run.processes.py_spy or "", "PY_SPY_BASE64": "", "NATIVE": "", "ONLY": "", "SAMPLES": "1"}
+    return {**own, **_debug_server(run)}
+
+
+def _debug_server(run: Run) -> Mapping[str, str]:
+    return {"DEBUG_SERVER": str(run.processes.debug_server or ""), "DEBUG_WAIT_S": str(_DEBUG_WAIT_S)}
 
 
 def _samples(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
-    return {**_stacks(run, ranks, host), "SAMPLES": str(_SAMPLES)}
+    return {**_stacks(run, ranks, host), "SAMPLES": str(_SAMPLES), "DEBUG_SERVER": ""}
 
 
 def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
@@ -53,6 +60,7 @@ def _dumps(run: Run, ranks: RankMap, host: str) -> Mapping[str, str]:
         "RANKS": f" {' '.join(map(str, own))} " if own else "",
         "FETCH": "0",
         "REDUCER": "",
+        **_debug_server(run),
     }
 
 
@@ -97,6 +105,7 @@ _ALL = (
         name="stacks",
         asks="Where does each training process stand?",
         script="stacks.sh",
+        functions="debug_server.sh",
         variables=_stacks,
         by_hand="for p in $(pgrep -f python); do py-spy dump --pid $p; done",
     ),
@@ -104,6 +113,7 @@ _ALL = (
         name="stack_samples",
         asks="Where do the suspects' training threads stand, several times over?",
         script="stacks.sh",
+        functions="debug_server.sh",
         variables=_samples,
         by_hand="for n in 1 2 3 4 5; do py-spy dump --pid PID; sleep 0.3; done",
     ),
@@ -126,6 +136,7 @@ _ALL = (
         name="dumps",
         asks="Which Flight Recorder dumps are there?",
         script="flight_recorder.sh",
+        functions="debug_server.sh",
         variables=_dumps,
         by_hand="ls -l --full-time {dumps}*",
     ),
@@ -133,6 +144,7 @@ _ALL = (
         name="flight_recorder",
         asks="What do the Flight Recorder dumps hold?",
         script="flight_recorder.sh",
+        functions="debug_server.sh",
         variables=_fetch,
         by_hand="oncall fr {dumps}*",
         deadline_s=60.0,

@@ -1,6 +1,40 @@
 # Flight Recorder dumps of this node: which files there are, and, where FETCH says so, the files themselves.
 # RANKS: the ranks of this node, " 4 5 6 7 "; empty where they are not known.
 # REDUCER: a Python program that cuts a dump down to what the analysis reads; empty to send dumps whole.
+temporary=$(mktemp -d) || exit 1
+trap 'rm -rf "$temporary"' EXIT
+pack=cat
+encoding=none
+if command -v gzip >/dev/null 2>&1; then
+    pack='gzip -1 -c'
+    encoding=gzip
+fi
+if [ -n "$DEBUG_SERVER" ]; then
+    [ "$FETCH" = 1 ] && handler=fr_trace_json || handler=
+    training_processes >"$temporary/training"
+    while read -r pid rank; do
+        debug_ask "$pid" "$handler" 67108864 >"$temporary/$rank.$pid" 2>"$temporary/$rank.$pid.refused" &
+    done <"$temporary/training"
+    wait
+    while read -r pid rank; do
+        output=$temporary/$rank.$pid
+        [ -s "$output" ] || continue
+        address=$(head -n 1 "$output" | head -c 200)
+        if [ "$FETCH" = 1 ]; then
+            part live-dump "pid=$pid" "rank=$rank" "address=$address" "encoding=$encoding"
+            tail -n +2 "$output" | $pack
+        else
+            part live "pid=$pid" "rank=$rank" "address=$address"
+            tail -n +2 "$output" | head -c 4096
+        fi
+    done <"$temporary/training"
+    while read -r pid rank; do
+        output=$temporary/$rank.$pid
+        [ -s "$output.refused" ] || continue
+        part live-error "pid=$pid" "rank=$rank"
+        head -c 2000 "$output.refused"
+    done <"$temporary/training"
+fi
 if [ -z "$PREFIX" ]; then
     first=$(training_processes | head -n 1 | cut -d ' ' -f 1)
     for name in TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE; do
@@ -23,14 +57,6 @@ mine() {
     [ -z "$number" ] && return 0
     case "$RANKS" in *" $number "*) return 0 ;; *) return 1 ;; esac
 }
-temporary=$(mktemp -d) || exit 1
-trap 'rm -rf "$temporary"' EXIT
-pack=cat
-encoding=none
-if command -v gzip >/dev/null 2>&1; then
-    pack='gzip -1 -c'
-    encoding=gzip
-fi
 if [ -n "$REDUCER" ]; then
     # The job's own interpreter runs here for certain; what is called python3 may not be there.
     python=$(training_processes | head -n 1 | while read -r pid rank; do readlink "/proc/$pid/exe"; done)

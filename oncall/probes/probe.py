@@ -16,8 +16,9 @@ _MEANINGLESS = re.compile(r"^\s*#.*\n", re.MULTILINE)
 class Probe:
     """One question put to every node.
 
-    `variables` gives the script's settings for one host; `deadline_s` overrides the run's own, in seconds. `by_hand`
-    is a command that asks one node the same, with `{…}` fields of the run's paths.
+    `variables` gives the script's settings for one host; `functions` is a script of functions that it calls.
+    `deadline_s` overrides the run's own, in seconds. `by_hand` is a command that asks one node the same, with `{…}`
+    fields of the run's paths.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Probe:
     variables: Callable[[Run, RankMap, str], Mapping[str, str]]
     by_hand: str
     deadline_s: float | None = None
+    functions: str | None = None
 
     def build(
         self, run: Run, ranks: RankMap, host: str, boundary: str, extra: Mapping[str, str] | None = None
@@ -42,7 +44,8 @@ class Probe:
             **(extra or {}),
         }
         settings = "\n".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
-        body = _source("prelude.sh") + _source(self.script)
+        called = _source(self.functions) if self.functions else ""
+        body = _source("prelude.sh") + called + _source(self.script)
         return f"{settings}\noncall_probe() {{\n{body}\n}}\noncall_probe </dev/null\n".encode()
 
 

@@ -47,16 +47,36 @@ dump() {
     fi
 }
 
-spy=$(find_py_spy | head -n 1)
-if [ -z "$spy" ]; then
-    part no-py-spy "machine=$(uname -m)"
-    training_processes
-    part end
-    exit 0
-fi
+# tracebacks: what PyTorch's debug server tells of those that py-spy did not read.
+tracebacks() {
+    [ -n "$DEBUG_SERVER" ] || return 0
+    while read -r pid rank; do
+        output=$temporary/$rank.$pid
+        [ "$(cat "$output.code" 2>/dev/null)" = 0 ] && continue
+        debug_ask "$pid" dump_traceback 4194304 >"$output.traceback" 2>"$output.refused" &
+    done <"$temporary/training"
+    wait
+    while read -r pid rank; do
+        output=$temporary/$rank.$pid
+        [ -e "$output.traceback" ] || continue
+        part traceback "pid=$pid" "rank=$rank" "address=$(head -n 1 "$output.traceback" | head -c 200)"
+        tail -n +2 "$output.traceback" | mask
+        part traceback-error "pid=$pid" "rank=$rank"
+        head -c 2000 "$output.refused"
+    done <"$temporary/training"
+}
+
 training_processes | while read -r pid rank; do
     case " $ONLY " in "  " | *" $rank "*) echo "$pid $rank" ;; esac
 done >"$temporary/training"
+spy=$(find_py_spy | head -n 1)
+if [ -z "$spy" ]; then
+    part no-py-spy "machine=$(uname -m)"
+    cat "$temporary/training"
+    tracebacks
+    part end
+    exit 0
+fi
 sample=1
 while [ "$sample" -le "$SAMPLES" ]; do
     [ "$sample" = 1 ] || sleep 0.3
@@ -73,4 +93,5 @@ while [ "$sample" -le "$SAMPLES" ]; do
     done <"$temporary/training"
     sample=$((sample + 1))
 done
+tracebacks
 part end

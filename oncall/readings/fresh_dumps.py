@@ -6,7 +6,7 @@ from math import inf
 from oncall.bundle.evidence import Evidence
 from oncall.flight_recorder import Analysis, DumpSet, analyse, load_blobs
 from oncall.readings.case import Case
-from oncall.readings.dump_list import DumpList, dump_blobs, dump_list
+from oncall.readings.dump_list import DumpList, dump_blobs, dump_list, live_blobs
 from oncall.readings.log_set import log_set
 from oncall.readings.process_table import process_table
 from oncall.readings.progress import newest_step
@@ -26,8 +26,15 @@ class FreshDumps:
 
 
 def loaded_dumps(evidence: Evidence) -> DumpSet:
-    """All dumps that the `flight_recorder` probe fetched."""
-    return load_blobs(dump_blobs(evidence))
+    """All dumps that the `flight_recorder` probe fetched, and for ranks without one what the debug server gave."""
+    written, live = load_blobs(dump_blobs(evidence)), live_dumps(evidence)
+    dumps = dict(sorted({**live.dumps, **written.dumps}.items()))
+    return replace(written, dumps=dumps, refused=(*written.refused, *live.refused))
+
+
+def live_dumps(evidence: Evidence) -> DumpSet:
+    """What PyTorch's debug server gave of each rank's recorder; it shows no stack of an operation."""
+    return load_blobs(live_blobs(evidence))
 
 
 def hang(case: Case) -> Analysis | None:
@@ -43,7 +50,8 @@ def _analysed(case: Case) -> Analysis | None:
 def fresh_dumps(case: Case) -> FreshDumps | None:
     """The dumps of this hang; None where none were fetched. Where nothing tells a dump's age it counts as fresh."""
     loaded, listed = case.view("flight_recorder", loaded_dumps), case.view("flight_recorder", dump_list)
-    if loaded is None or listed is None:
+    live = case.view("flight_recorder", live_dumps)
+    if loaded is None or listed is None or live is None:
         return None
     ages = _ages_s(listed)
     limits = _oldest_s(case)
@@ -52,8 +60,9 @@ def fresh_dumps(case: Case) -> FreshDumps | None:
         age_s = ages.get(dump.source)
         if age_s is not None and age_s > min(limits.get(rank, inf), limits[None]) + _SLACK_S:
             stale.append(rank)
-    fresh = {rank: dump for rank, dump in loaded.dumps.items() if rank not in stale}
-    return FreshDumps(replace(loaded, dumps=fresh), tuple(stale))
+    fresh = {rank: live.dumps.get(rank) if rank in stale else dump for rank, dump in loaded.dumps.items()}
+    known = {rank: dump for rank, dump in fresh.items() if dump is not None}
+    return FreshDumps(replace(loaded, dumps=known), tuple(rank for rank in stale if rank not in known))
 
 
 def _ages_s(listed: DumpList) -> dict[str, float]:

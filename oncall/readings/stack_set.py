@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from oncall.bundle.evidence import Evidence
+from oncall.bundle.evidence import Evidence, Part
+from oncall.formats.faulthandler import parse_faulthandler
 from oncall.formats.pyspy import parse_pyspy
 from oncall.formats.stacks import Frame, StackDump
 from oncall.formats.standing import Standing, standing
+
+_ERRORS = frozenset({"stack-error", "traceback-error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def _group(members: list[RankStack]) -> StackGroup:
 
 
 def stack_set(evidence: Evidence) -> StackSet:
-    """Read the answers of the `stacks` probe."""
+    """Read the answers of the `stacks` probe: what py-spy read, and for others what PyTorch's debug server told."""
     stacks: dict[int, RankStack] = {}
     failures: dict[int, str] = {}
     without = []
@@ -83,26 +86,40 @@ def stack_set(evidence: Evidence) -> StackSet:
             if part.name == "no-py-spy":
                 without.append(host)
             rank, pid = part.number("rank"), part.number("pid")
-            if part.name not in {"stack", "stack-error"} or rank is None or pid is None:
+            if rank is None or pid is None:
                 continue
-            if part.name == "stack-error":
-                if rank not in stacks:
-                    failures[rank] = part.text.strip().splitlines()[0] if part.text.strip() else "py-spy gave nothing"
-                continue
+            if part.name in _ERRORS and rank not in stacks:
+                failures[rank] = "; ".join(each for each in (failures.get(rank), _complaint(part)) if each)
             if part.attributes.get("resumed"):
                 resumed.append(rank)
-            for dump in parse_pyspy(part.data).dumps[:1]:
+            dump = _dump(part, pid)
+            if dump is not None:
                 stacks[rank] = RankStack(rank, host, pid, dump, standing(dump))
+                failures.pop(rank, None)
     return StackSet(stacks, failures, tuple(without), tuple(resumed))
 
 
+def _dump(part: Part, pid: int) -> StackDump | None:
+    if part.name == "traceback":
+        return parse_faulthandler(part.data, pid)
+    return next(iter(parse_pyspy(part.data).dumps), None) if part.name == "stack" else None
+
+
+def _complaint(part: Part) -> str | None:
+    """The first line of what the tool said."""
+    first = next(iter(part.text.strip().splitlines()), None)
+    return first or ("py-spy gave nothing" if part.name == "stack-error" else None)
+
+
 def raw_stack(evidence: Evidence, rank: int, host: str | None) -> tuple[str, bytes] | None:
-    """(process id, py-spy's output) of one rank as the `stacks` probe brought it; None where it brought none.
+    """(process id, stack as text or JSON) of one rank as the `stacks` probe brought it; None where it brought none.
 
     `host` is where the rank runs; all nodes are looked through where it is None.
     """
-    for each in (host,) if host is not None else evidence.asked:
-        for part in evidence.parts(each):
-            if part.name == "stack" and part.attributes.get("rank") == str(rank):
-                return part.attributes.get("pid", "?"), part.data
-    return None
+    brought = {
+        part.name: (part.attributes.get("pid", "?"), part.data)
+        for each in ((host,) if host is not None else evidence.asked)
+        for part in evidence.parts(each)
+        if part.name in {"stack", "traceback"} and part.attributes.get("rank") == str(rank)
+    }
+    return brought.get("traceback") or brought.get("stack")

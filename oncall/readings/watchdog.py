@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oncall.formats.event import Event
 from oncall.readings.case import Case
-from oncall.readings.dump_list import dump_list
+from oncall.readings.dump_list import DumpList, dump_list
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.log_set import LogFile, LogSet, log_set
 from oncall.readings.progress import newest_step
@@ -84,10 +84,22 @@ def _fresh_dumps(case: Case, logs: LogSet | None) -> Finding | None:
     limit_s = step.age_s if step is not None and step.age_s is not None else case.run.thresholds.recent_s
     fresh = [file for file in listed.files if file.age_s is not None and file.age_s <= limit_s + 1.0]
     if not fresh:
-        return None
+        return _live(listed)
     return Finding(
         kind="observation",
         text=f"{len(fresh)} Flight Recorder dumps were written since the last step",
         hosts=tuple(dict.fromkeys(file.host for file in fresh)),
         cites=tuple(Citation(probe="dumps", host=file.host, file=file.path) for file in fresh[:8]),
+    )
+
+
+def _live(listed: DumpList) -> Finding | None:
+    """Recorders that can be read without a dump."""
+    if not listed.live:
+        return None
+    return Finding(
+        kind="observation",
+        text=f"the debug server gives the Flight Recorder of {len(listed.live)} ranks",
+        hosts=tuple(dict.fromkeys(listed.live.values())),
+        cites=tuple(Citation(probe="dumps", host=host) for host in dict.fromkeys(listed.live.values())),
     )

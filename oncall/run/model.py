@@ -38,10 +38,15 @@ class Paths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Processes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How the training processes are told from others, and where py-spy lies on the nodes if not on the PATH."""
+    """How the training processes are told from others, and where py-spy lies on the nodes if not on the PATH.
+
+    `debug_server` is where PyTorch's debug server answers in each of them: the port of local rank 0, the others' follow
+    it, or `find` for what the processes themselves listen to. None asks nobody.
+    """
 
     match: str | None = None
     py_spy: str | None = None
+    debug_server: Port | Literal["find"] | None = None
 
 
 class Ranks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
