@@ -3,15 +3,20 @@
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from oncall.playbook.model import Playbook
+from oncall.playbook.schema import playbook_schema
 from oncall.report.model import Report
 from oncall.run.model import Run
 
-_MODELS: dict[str, type[msgspec.Struct]] = {"triage": Report, "run": Run, "playbook": Playbook}
+_SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "triage": lambda: msgspec.json.schema(Report),
+    "run": lambda: msgspec.json.schema(Run),
+    "playbook": playbook_schema,
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,14 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=sorted(_MODELS),
+        choices=sorted(_SCHEMAS),
         default="triage",
-        help="triage: the answer of --json; run: a run file; playbook: a playbook (default: triage)",
+        help="triage: the answer of --json; run: a run file; playbook: a playbook, or what extends one (default: triage)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print one schema."""
-    schema: dict[str, Any] = msgspec.json.schema(_MODELS[args.what])
-    sys.stdout.write(json.dumps(schema, indent=1) + "\n")
+    sys.stdout.write(json.dumps(_SCHEMAS[args.what](), indent=1) + "\n")
     return 0
