@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         choices=sorted(_SCHEMAS),
         default="triage",
-        help="triage: the answer of --json; run: a run file; playbook: a playbook, or what extends one (default: triage)",
+        help="triage: the answer of --json; run: a run file; playbook: a playbook or an extension (default: triage)",
     )
 
 
