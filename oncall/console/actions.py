@@ -38,6 +38,7 @@ def _on(*screens: str) -> frozenset[str]:
 
 EVERYWHERE = "*"
 GUIDED = "incident, guided"
+DETAILS = ("stacks", "flight", "metrics", "hardware", "nodes", "timeline", "compare", "raw")
 
 COMMANDS: tuple[Command, ...] = (
     Command("show('incident')", "1", "incident", "the incident: what it is, what to do, why"),
@@ -73,7 +74,14 @@ COMMANDS: tuple[Command, ...] = (
         _on("stacks", "flight", "hardware", "nodes", "timeline"),
         shown="/",
     ),
-    Command("guide", "g", "guide", "walk step by step: confirm or overrule each verdict", _on("incident", GUIDED)),
+    Command(
+        "guide",
+        "g",
+        "guide",
+        "walk step by step: confirm or overrule each verdict",
+        _on("incident", GUIDED),
+        guided_label="by itself",
+    ),
     Command("screen.overrule", "o", "overrule", "give your own verdict, and why", _on(GUIDED), guided=True),
     Command("step_back", "b", "back", "take the last step back", _on(GUIDED), guided=True),
     Command("again", "r", "again", "ask the nodes again and lay the answer beside this one", asks=True),
@@ -93,7 +101,7 @@ COMMANDS: tuple[Command, ...] = (
         _on(EVERYWHERE),
         shown="?",
     ),
-    Command("out", "escape", "out", "one level out", shown="esc"),
+    Command("out", "escape", "out", "one level out", _on(*DETAILS), shown="esc"),
     Command("quit", "q,ctrl+c", "quit", "leave; what was gathered is kept"),
 )
 

@@ -42,6 +42,9 @@ class Span(NamedTuple):
 
 Line = tuple[Span, ...]
 
+NOTHING = "none"
+"""The key of the row that stands where there is nothing to show, and says why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -1,49 +1,54 @@
 """Every screen as a picture and as text, from recorded incidents, the same each time.
 
-`SCREENSHOTS=write` writes them into `screenshots/` and beside this file: look at them before they are kept.
+`SCREENSHOTS=write` writes them into `screenshots/` and beside this file; `SCREENSHOTS=FOLDER` writes a picture of every
+screen in every state there. Look at them before they are kept.
 """
 
+import getpass
 import os
 import re
-from collections.abc import Callable
-from dataclasses import replace
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
+import pytest_asyncio
+from textual.pilot import Pilot
 from textual.screen import Screen
 
-from oncall.bundle.evidence import NodeAnswer, Outcome
-from oncall.bundle.store import Bundle
-from oncall.console.app import first_snapshot
+from oncall.console.app import DemoConsole
 from oncall.console.console import Console, Looks
-from oncall.console.progress import take_in_all
 from oncall.console.screens.incident import IncidentScreen
-from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
-from oncall.playbook.events import NodeAnswered, ProbeStarted
-from oncall.playbook.loader import load
-from oncall.report.triage import replay
+from oncall.rehearse.incidents import incidents
 
 from .conftest import NOW
+from .states import STATES, all_states
 
 PICTURES = Path(__file__).parents[2] / "screenshots"
 TEXTS = Path(__file__).parent / "screens"
 
+HANG, HARDWARE, SLOW = "hang-by-code", "hang-by-hardware", "slowdown-by-throttling"
 SCREENS = {
-    "incident": "1",
-    "stacks": "2",
-    "flight": "3",
-    "metrics": "4",
-    "hardware": "5",
-    "nodes": "6",
-    "timeline": "7",
-    "help": "question_mark",
+    "incident": (HANG, "1"),
+    "guided": ("guided", "1"),
+    "stacks": (HANG, "2"),
+    "flight": (HANG, "3"),
+    "metrics": (SLOW, "4"),
+    "hardware": (HARDWARE, "5"),
+    "nodes": (HANG, "6"),
+    "timeline": (HANG, "7"),
+    "compare": (HANG, "c"),
+    "act": (HARDWARE, "x"),
+    "help": (HANG, "question_mark"),
 }
-STATES = ("empty", "loading", "partial", "full")
+"""Screen → the incident that fills it, and its key. What is before an incident is the same for all."""
 SIZES = {80: 24, 120: 34}
-INCIDENT = "hang-by-code"
-BUNDLE = "/incidents/run42"
+THEMES = ("dark", "light")
+
+Page = tuple[str, str, int]
+"""Screen, state, width."""
 
 
 class StillConsole(Console):
@@ -57,60 +62,74 @@ class StillConsole(Console):
         return IncidentScreen()
 
 
-@pytest.fixture
-async def states(incident: Callable[[str], Bundle]) -> dict[str, Snapshot]:
-    """The same triage before anything, under way, with a node that does not answer, and whole."""
-    bundle = incident(INCIDENT)
-    first = first_snapshot(bundle, live=True, read_only=False)
-    empty = replace(first, start=replace(first.start, bundle=BUNDLE, started=NOW))
-    probes = ("processes", "logs", "stacks", "kernel")
-    loading = take_in_all(
-        replace(empty, playbook=load("hang"), here="progress"),
-        [
-            *(ProbeStarted(at=NOW, probe=probe, asked=("node001", "node002")) for probe in probes),
-            NodeAnswered(at=NOW, probe="processes", host="node001", outcome=Outcome.OK, reason=None, took_s=0.4),
-            NodeAnswered(at=NOW, probe="stacks", host="node002", outcome=Outcome.DENIED, reason="denied", took_s=0.2),
-        ],
-    )
-    full = await _walked(bundle)
-    _silence(bundle, "node001")
-    return {"empty": empty, "loading": loading, "partial": await _walked(bundle), "full": full}
+@pytest.fixture(scope="module", autouse=True)
+def _one_machine() -> Iterator[None]:
+    """Nothing of this machine stands in a picture."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COLORFGBG", "NO_COLOR", "TMUX", "TERM_PROGRAM"):
+            patch.delenv(name, raising=False)
+        patch.setattr(socket, "gethostname", lambda: "login01")
+        patch.setattr(getpass, "getuser", lambda: "ada")
+        yield
 
 
-async def _walked(bundle: Bundle) -> Snapshot:
-    report = await replay(bundle, lambda _: None)
-    first = first_snapshot(bundle, live=False, read_only=False)
-    still = msgspec.structs.replace(report, bundle=BUNDLE, took_s=1.0)
-    start = replace(first.start, bundle=BUNDLE)
-    return Snapshot(start, playbook=load("hang"), playbooks=("hang",), report=still)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def states(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Snapshot]]:
+    return await all_states(tmp_path_factory.mktemp("states"))
 
 
-def _silence(bundle: Bundle, host: str) -> None:
-    """As if this node had been reached by nobody."""
-    for index in (bundle.path / "evidence").glob("*/*/index.jsonl"):
-        answers = [msgspec.json.decode(line, type=NodeAnswer) for line in index.read_bytes().splitlines()]
-        silent = [
-            answer
-            if answer.host != host
-            else msgspec.structs.replace(
-                answer, outcome=Outcome.UNREACHABLE, reason="no connection within 6 s", file=None, stderr=""
-            )
-            for answer in answers
-        ]
-        index.write_bytes(b"".join(msgspec.json.encode(answer) + b"\n" for answer in silent))
-
-
-async def picture(snapshot: Snapshot, key: str, width: int, looks: Looks) -> tuple[str, str]:
-    """(SVG, text) of one screen."""
+@asynccontextmanager
+async def still(snapshot: Snapshot, *, ascii_signs: bool = False) -> AsyncIterator[tuple[Console, "Pilot[int]"]]:
+    looks = Looks(theme="dark", ascii_signs=ascii_signs, clock=lambda: NOW)
     console = StillConsole(snapshot, looks)
-    async with console.run_test(size=(width, SIZES[width])) as pilot:
-        await pilot.press(key)
+    async with console.run_test(size=(120, SIZES[120])) as pilot:
+        yield console, pilot
+
+
+def text_of(console: Console) -> str:
+    return "\n".join(strip.text.rstrip() for strip in console.screen._compositor.render_strips()) + "\n"
+
+
+async def pictured(console: Console, pilot: "Pilot[int]", themes: Sequence[str] = THEMES) -> dict[str, str]:
+    """Theme → SVG of what stands on the screen."""
+    pictures = {}
+    for theme in reversed(themes):
+        console.theme = theme
         await pilot.pause()
-        svg = console.export_screenshot(title="oncall")
-        strips = console.screen._compositor.render_strips()
-        screen = console.screen
-        assert not isinstance(screen, TriageScreen) or screen.query_one("#answer")
-    return svg, "\n".join(strip.text.rstrip() for strip in strips) + "\n"
+        pictures[theme] = console.export_screenshot(title="oncall")
+    return pictures
+
+
+def is_kept(screen: str, state: str, width: int, theme: str) -> bool:
+    """Whether there is a picture: of the whole state always, of the others where all were asked for."""
+    under_way = (screen, width, theme) == ("incident", 120, "dark")
+    return state == "full" or under_way or os.environ.get("SCREENSHOTS", "write") != "write"
+
+
+def shown_in(incident: str, state: str) -> Iterator[tuple[str, str]]:
+    """The screens that this snapshot fills, each with its key."""
+    for screen, (source, key) in SCREENS.items():
+        if incident == source or (incident == HANG and state in STATES[:2] and source in {HARDWARE, SLOW}):
+            yield screen, key
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pages(states: Mapping[str, Mapping[str, Snapshot]]) -> dict[Page, tuple[str, dict[str, str]]]:
+    """Every screen in every state and size: its text, and its picture in each theme."""
+    made: dict[Page, tuple[str, dict[str, str]]] = {}
+    for incident, its_states in states.items():
+        for state, snapshot in its_states.items():
+            async with still(snapshot) as (console, pilot):
+                for width, height in SIZES.items():
+                    await pilot.resize_terminal(width, height)
+                    for screen, key in shown_in(incident, state):
+                        await pilot.press("1", key)
+                        await pilot.pause()
+                        kept = [theme for theme in THEMES if is_kept(screen, state, width, theme)]
+                        made[screen, state, width] = text_of(console), await pictured(console, pilot, kept)
+                        await pilot.press(*["escape"] * (len(console.screen_stack) - 1))
+                        console.tell("")
+    return made
 
 
 def agree(path: Path, made: str) -> None:
@@ -124,51 +143,73 @@ def agree(path: Path, made: str) -> None:
 
 @pytest.mark.parametrize("width", SIZES)
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_screen_as_text_in_each_state(screen: str, width: int, states: dict[str, Snapshot]) -> None:
-    texts = []
-    for state in STATES:
-        _, text = await picture(states[state], SCREENS[screen], width, Looks(theme="dark", clock=lambda: NOW))
-        assert all(len(line) <= width for line in text.splitlines())
-        texts.append(f"{'=' * 8} {state}\n{text}")
-    agree(TEXTS / f"{screen}-{width}.txt", "\n".join(texts))
+def test_screen_as_text_in_each_state(screen: str, width: int, pages: dict[Page, tuple[str, dict[str, str]]]) -> None:
+    texts = [pages[screen, state, width][0] for state in STATES]
+    assert all(len(line) <= width for text in texts for line in text.splitlines())
+    agree(
+        TEXTS / f"{screen}-{width}.txt",
+        "\n".join(f"{'=' * 8} {state}\n{text}" for state, text in zip(STATES, texts, strict=True)),
+    )
 
 
-@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", SIZES)
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_screen_as_picture(screen: str, width: int, theme: str, states: dict[str, Snapshot]) -> None:
-    looks = Looks(theme=theme, clock=lambda: NOW)
-    svg, _ = await picture(states["full"], SCREENS[screen], width, looks)
-    again, _ = await picture(states["full"], SCREENS[screen], width, looks)
-    assert svg == again
-    agree(PICTURES / f"{screen}-{width}-{theme}.svg", svg)
+def test_screen_as_picture(screen: str, width: int, theme: str, pages: dict[Page, tuple[str, dict[str, str]]]) -> None:
+    agree(PICTURES / f"{screen}-{width}-{theme}.svg", pages[screen, "full", width][1][theme])
 
 
-@pytest.mark.parametrize("state", ["empty", "loading", "partial"])
-async def test_incident_under_way_as_picture(state: str, states: dict[str, Snapshot]) -> None:
-    svg, _ = await picture(states[state], "1", 120, Looks(theme="dark", clock=lambda: NOW))
-    agree(PICTURES / f"incident-{state}-120-dark.svg", svg)
+@pytest.mark.parametrize("state", STATES[:3])
+def test_incident_under_way_as_picture(state: str, pages: dict[Page, tuple[str, dict[str, str]]]) -> None:
+    agree(PICTURES / f"incident-{state}-120-dark.svg", pages["incident", state, 120][1]["dark"])
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-async def test_ascii_signs_are_all_ascii(screen: str, states: dict[str, Snapshot]) -> None:
-    looks = Looks(theme="dark", ascii_signs=True, clock=lambda: NOW)
-    for state in STATES:
-        _, text = await picture(states[state], SCREENS[screen], 120, looks)
-        assert text.isascii(), [line for line in text.splitlines() if not line.isascii()]
+def test_all_of_them_to_look_at(pages: dict[Page, tuple[str, dict[str, str]]]) -> None:
+    folder = os.environ.get("SCREENSHOTS", "write")
+    if folder == "write":
+        pytest.skip("SCREENSHOTS names no folder for them")
+    for (screen, state, width), (_, pictures) in pages.items():
+        for theme, svg in pictures.items():
+            Path(folder, f"{screen}-{state}-{width}-{theme}.svg").write_text(svg, encoding="utf-8")
 
 
+@pytest.mark.parametrize("width", SIZES)
+async def test_the_choice_of_incidents(width: int, tmp_path: Path) -> None:
+    recorded = {name: (each.title, each.bundle) for name, each in incidents().items()}
+    console = DemoConsole(recorded, tmp_path, Looks(theme="dark", clock=lambda: NOW))
+    async with console.run_test(size=(width, SIZES[width])) as pilot:
+        await pilot.pause()
+        text, pictures = text_of(console), await pictured(console, pilot)
+    agree(TEXTS / f"picker-{width}.txt", text)
+    for theme, svg in pictures.items():
+        agree(PICTURES / f"picker-{width}-{theme}.svg", svg)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("state", STATES)
+async def test_ascii_signs_are_all_ascii(state: str, states: Mapping[str, Mapping[str, Snapshot]]) -> None:
+    for incident, its_states in states.items():
+        if state not in its_states:
+            continue
+        async with still(its_states[state], ascii_signs=True) as (console, pilot):
+            for _, key in shown_in(incident, state):
+                await pilot.press("1", key)
+                await pilot.pause()
+                text = text_of(console)
+                assert text.isascii(), [line for line in text.splitlines() if not line.isascii()]
+                await pilot.press("escape")
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_without_colour_every_word_still_stands_out(
-    states: dict[str, Snapshot], monkeypatch: pytest.MonkeyPatch
+    states: Mapping[str, Mapping[str, Snapshot]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NO_COLOR leaves greys alone, and none of them is the colour of its own background."""
     monkeypatch.setenv("NO_COLOR", "1")
-    console = StillConsole(states["full"], Looks(theme="dark", clock=lambda: NOW))
-    async with console.run_test(size=(120, 34)):
-        filters = console._filters
+    async with still(states[HANG]["full"]) as (console, _):
         for strip in console.screen._compositor.render_strips():
             seen = strip
-            for each in filters:
+            for each in console._filters:
                 seen = seen.apply_filter(each, console.screen.background_colors[1])
             for segment in seen:
                 style = segment.style

@@ -39,14 +39,14 @@ class IncidentScreen(TriageScreen):
 
     def compose_body(self) -> ComposeResult:
         """Actions, the three panes, what speaks against it, and the moments."""
-        yield Listing(name="actions", id="do", wrapped=False)
+        yield Listing(name="actions", id="do")
         with Horizontal(id="panes"):
             yield Listing(name="playbook", id="tree", wrapped=False, marks=True)
             with Container(id="evidence"):
                 yield Listing(name="step", id="step")
                 yield Listing(name="suspects", id="suspects")
-        yield Listing(name="against", id="against", cursor=False)
-        yield Listing(name="moments", id="moments", cursor=False)
+        yield Listing(name="against", id="against")
+        yield Listing(name="moments", id="moments", wrapped=False, cursor=False)
 
     def show_body(self, snapshot: Snapshot) -> None:
         """Show a snapshot; the tree's cursor follows the walk until the operator moves it."""
@@ -82,7 +82,8 @@ class IncidentScreen(TriageScreen):
         row = self.query_one("#do", Listing).row
         action = row.about if row and isinstance(row.about, Runnable) else None
         if action is None:
-            self.app.tell("this action has no command: the run file has no template for it under [actions]")
+            none = "this action has no command: the run file has no template for it under [actions]"
+            self.app.tell(none if self.app.snapshot.report else "nothing to run yet: the walk goes on")
             return
         command, target = action.command, action.target
         rows = [

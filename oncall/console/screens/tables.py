@@ -5,15 +5,16 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
-from oncall.console.lines import Row, plain_row
+from oncall.console.lines import NOTHING, Row, plain_row
 from oncall.console.orders import AskAgain
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
-from oncall.console.views.compare import compare_rows
+from oncall.console.views.compare import change_rows, compare_rows
 from oncall.console.views.hardware import event_rows, hardware_rows
 from oncall.console.views.nodes import node_rows, one_node_rows
 from oncall.console.views.timeline import timeline_rows
 from oncall.console.widgets.listing import Listing
+from oncall.report.model import Change
 from oncall.report.seen import KernelRow, NodeRow
 
 
@@ -41,8 +42,9 @@ class TableScreen(TriageScreen):
         self._show_full()
 
     def _show_full(self) -> None:
-        row = self.query_one("#table", Listing).row
-        self.query_one("#full", Listing).show(self.in_full(row) if row else [])
+        row, full = self.query_one("#table", Listing).row, self.query_one("#full", Listing)
+        full.display = row is not None and not row.fixed and row.key != NOTHING
+        full.show(self.in_full(row) if row is not None and full.display else [])
 
     def in_full(self, row: Row) -> list[Row]:
         """The row under the cursor, wrapped."""
@@ -112,8 +114,12 @@ class CompareScreen(TableScreen):
     """The triage before this one, beside it."""
 
     NAME = "compare"
-    ABOUT = "What is not as it was in the triage before this one: was, and now."
+    ABOUT = "What is not as it was in the triage before this one: was, and now. Below stands the change in full."
 
     def show_body(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
         self._fill(compare_rows(snapshot))
+
+    def in_full(self, row: Row) -> list[Row]:
+        """The change with all its words."""
+        return change_rows(row.about) if isinstance(row.about, Change) else super().in_full(row)

@@ -1,16 +1,17 @@
 """What the kernels reported, what pages first, and what each Xid means for a training job."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from oncall.console.lines import Column, Row, Span, Tone, head_row, heading, plain_row, say, table_spans
+from oncall.console.lines import NOTHING, Column, Row, Span, Tone, head_row, heading, plain_row, say, table_spans
 from oncall.console.snapshot import Snapshot
 from oncall.run.nodes import fold_hosts
 
 if TYPE_CHECKING:
     from oncall.report.seen import KernelRow
 
-_COLUMNS = (Column("pages", 5), Column("time", 8), Column("node", 12), Column("ranks", 8), Column("what", 0))
+_COLUMNS = (Column("pages", 5), Column("UTC", 11), Column("node", 12), Column("ranks", 8), Column("what", 0))
 
 
 def hardware_rows(snapshot: Snapshot) -> Sequence[Row]:
@@ -20,9 +21,9 @@ def hardware_rows(snapshot: Snapshot) -> Sequence[Row]:
         words = (
             "kernel logs are on their way" if snapshot.report is None else "no kernel log was asked for in this walk"
         )
-        return [plain_row("none", words, Tone.WARN)]
+        return [plain_row(NOTHING, words, Tone.WARN)]
     rows = [head_row(_COLUMNS)]
-    rows += [_event(index, event) for index, event in enumerate(known.seen.kernel)]
+    rows += [_event(index, event, known.started) for index, event in enumerate(known.seen.kernel)]
     if known.seen.kernel_more:
         rows.append(plain_row("more", f"and {known.seen.kernel_more:,} more events", Tone.DIM))
     if not known.seen.kernel:
@@ -40,16 +41,23 @@ def _quiet(snapshot: Snapshot) -> str:
     return f"no event in the logs of the {covered.answered - refused} of {covered.asked} nodes that could be read"
 
 
-def _event(index: int, event: "KernelRow") -> Row:
+def _event(index: int, event: "KernelRow", now: datetime) -> Row:
     pages = {True: ("PAGE", Tone.BAD), False: ("no", Tone.DIM), None: ("?", Tone.WARN)}[event.pages]
     cells = (
         Span(*pages),
-        Span(f"{event.at:%H:%M:%S}" if event.at else "?", Tone.PLAIN if event.at else Tone.WARN),
+        Span(_when(event.at, now), Tone.PLAIN if event.at else Tone.WARN),
         say(event.host),
         say(event.ranks or "-", Tone.PLAIN if event.ranks else Tone.DIM),
         say(event.text),
     )
     return Row(f"event {index}", table_spans(_COLUMNS, cells), copies=event.line, about=event)
+
+
+def _when(at: datetime | None, now: datetime) -> str:
+    """The time of day, and before today the day."""
+    if at is None:
+        return "?"
+    return f"{at:%H:%M:%S}" if at.date() == now.date() else f"{at:%m-%d %H:%M}"
 
 
 def _unread(snapshot: Snapshot) -> Iterator[Row]:

@@ -70,7 +70,8 @@ def actions(snapshot: Snapshot) -> list[Row]:
     """What to do, numbered; a row that `y` copies and `x` runs shows the command."""
     report = snapshot.report
     if report is None:
-        return [_action_row("do", " DO", (Span("nothing yet: the walk goes on", Tone.DIM),))]
+        words = "the walk waits for your word" if snapshot.proposal else "the walk goes on"
+        return [_action_row("do", " DO", (Span(f"nothing yet: {words}", Tone.DIM),))]
     rows: list[Row] = []
     number, said = 0, None
     for index, action in enumerate(report.actions):
@@ -120,9 +121,7 @@ def standing_against(snapshot: Snapshot) -> list[Row]:
 
 
 def _told_of(known: "Account") -> Iterator[Row]:
-    """The job in one message, the alerts behind it, and another playbook where the evidence calls for one."""
-    if known.job is not None:
-        yield _standing("JOB", known.job.message, Tone.DIM, copies=known.job.message)
+    """Another playbook where the evidence calls for one, the alerts that fire, and the job in one message."""
     symptom = known.symptom
     if symptom is not None and symptom.source != "nothing" and symptom.playbook != known.playbook:
         yield _standing("CALLS FOR", f"{symptom.playbook}: {symptom.reason}; p walks it", Tone.WARN)
@@ -131,6 +130,8 @@ def _told_of(known: "Account") -> Iterator[Row]:
     left = len(known.alerts or ()) - _MOST_ALERTS
     if left > 0:
         yield _standing("ALERT", f"and {left} more; the timeline (7) has all", Tone.DIM)
+    if known.job is not None:
+        yield _standing("JOB", known.job.message, Tone.DIM, copies=known.job.message)
 
 
 def alert_words(alert: "AlertRow") -> str:

@@ -10,6 +10,7 @@ _PANES = {
     "actions": "What to do, in order. `y` copies the command of the row, `x` runs it after you typed what it is about.",
     "playbook": "The steps as they were walked. A tick is decided, ? unknown, ! contradicted, a pen overruled by you.",
     "step": "The step under the tree's cursor: verdict, evidence, and the command that asks the same by hand.",
+    "against": "What contradicts the answer, when to escalate, the job in one message, the alerts that fire.",
     "suspects": "Who began it, with one line a source. `not seen` is no good news.",
 }
 
@@ -21,7 +22,11 @@ def help_rows(about: str, pane: str | None, commands: Iterable[Command] = COMMAN
         rows.append(plain_row("pane", _PANES[pane], Tone.HERE))
     rows.append(heading("keys"))
     rows += [_key(command) for command in commands]
-    rows.append(_plain_key("tab", "the next pane; arrows, page up and down, home and end move in it"))
+    rows.append(
+        _plain_key(
+            "tab", "the next pane; arrows, page up and down, home and end move in it, left and right a wide table"
+        )
+    )
     rows.append(_plain_key("ctrl+p", "search all of these by name"))
     return rows
 

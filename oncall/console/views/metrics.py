@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from oncall.console.glyphs import Glyphs
-from oncall.console.lines import Row, Span, Tone, fit, plain_row, say
+from oncall.console.lines import NOTHING, Row, Span, Tone, fit, plain_row, say
 from oncall.console.snapshot import Snapshot
 from oncall.report.durations import duration
 
@@ -22,9 +22,9 @@ _TONES = {"suspect": Tone.BAD, "clear": Tone.GOOD, "unknown": Tone.WARN}
 def no_panels(snapshot: Snapshot) -> list[Row]:
     """What stands here when there is no panel: what is missing, and what brings it."""
     if snapshot.report is None:
-        return [plain_row("none", "UNKNOWN  no metric was read yet", Tone.WARN)]
+        return [plain_row(NOTHING, "UNKNOWN  no metric was read yet", Tone.WARN)]
     return [
-        plain_row("none", "UNKNOWN  this walk read no metrics, so nothing here is cleared", Tone.WARN),
+        plain_row(NOTHING, "UNKNOWN  this walk read no metrics, so nothing here is cleared", Tone.WARN),
         plain_row("why", "Panels need a playbook that asks for metrics, and a Prometheus that the run file names."),
         plain_row("keys", "p chooses another playbook, r asks again", Tone.DIM),
     ]
@@ -36,6 +36,8 @@ def panel_rows(panel: "Panel", glyphs: Glyphs) -> list[Row]:
         Row("head", (say(f"{panel.question}  ", Tone.STRONG), Span(panel.verdict.upper(), _TONES[panel.verdict]))),
         plain_row("reason", panel.reason, Tone.WARN if panel.verdict == "unknown" else Tone.PLAIN),
     ]
+    if not panel.rows and panel.verdict != "unknown":
+        rows.append(plain_row(NOTHING, "no value of this query was read", Tone.WARN))
     shown = panel.rows[:_ROWS]
     width = min(_WHO, max((cell_len(row.who) for row in shown), default=0))
     rows += [_row(row, panel, glyphs, width) for row in shown]

@@ -1,9 +1,9 @@
 """Who answered and who did not: the silent first, then the others as they are named."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
-from oncall.console.lines import Column, Row, Span, Tone, head_row, plain_row, say, table_spans
+from oncall.console.lines import NOTHING, Column, Row, Span, Tone, head_row, plain_row, say, table_spans
 from oncall.console.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -41,10 +41,17 @@ def node_rows(snapshot: Snapshot) -> Sequence[Row]:
     """All nodes, those that lack an answer first."""
     known = snapshot.known
     if known is None or not known.seen.nodes:
-        asked = max((probe.asked for probe in snapshot.probes), default=0)
-        words = f"{asked:,} nodes were asked; none has answered yet" if asked else "no node was asked yet"
-        return [plain_row("none", words, Tone.WARN)]
+        return list(_progress(snapshot)) or [plain_row(NOTHING, "no node was asked yet", Tone.WARN)]
     return NodeRows(sorted(known.seen.nodes, key=lambda node: not node.missing))
+
+
+def _progress(snapshot: Snapshot) -> Iterator[Row]:
+    """How far each probe is, and who failed it, before any evidence was read."""
+    for probe in snapshot.probes:
+        told = f"{probe.name:<16}{probe.answered:,} of {probe.asked:,} nodes have answered"
+        yield plain_row(f"probe {probe.name}", told, Tone.PLAIN if probe.finished else Tone.DIM)
+        for host, reason in probe.missing.items():
+            yield plain_row(f"failed {probe.name} {host}", f"{'':16}{host}: {reason}", Tone.WARN)
 
 
 def _row(node: "NodeRow") -> Row:
@@ -55,7 +62,7 @@ def _row(node: "NodeRow") -> Row:
         say(node.host),
         say(node.ranks or "-", Tone.PLAIN if node.ranks else Tone.DIM),
         Span(f"{node.took_s:.1f} s" if node.took_s is not None else "-", Tone.DIM),
-        say(lacks or f"nothing: {', '.join(node.answered)}", Tone.WARN if lacks else Tone.DIM),
+        say(lacks or f"nothing; it answered {', '.join(node.answered)}", Tone.WARN if lacks else Tone.DIM),
     )
     return Row(node.host, table_spans(_COLUMNS, cells), copies=node.host, about=node)
 

@@ -6,8 +6,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from oncall.console.glyphs import Glyphs
-from oncall.console.lines import Row, Span, Tone, heading, plain_row, say
-from oncall.console.snapshot import Snapshot
+from oncall.console.lines import NOTHING, Row, Span, Tone, heading, plain_row, say
+from oncall.console.snapshot import Snapshot, probe_of
 from oncall.run.nodes import expand_ranks
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def stack_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
     """The merged tree; each leaf is a set of ranks, its row holds the group."""
     known = snapshot.known
     if known is None or not (known.seen.stacks or known.seen.without_stack):
-        return [plain_row("none", _why_none(snapshot), Tone.WARN)]
+        return [plain_row(NOTHING, _why_none(snapshot), Tone.WARN)]
     groups = known.seen.stacks
     total = sum(group.count for group in groups)
     rows = [heading(f"{_ranks(total)} by where they stand, the fewest first")]
@@ -54,10 +54,13 @@ def stack_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
 
 def _why_none(snapshot: Snapshot) -> str:
     known = snapshot.known
-    missing = known.coverage["stacks"].missing if known and "stacks" in known.coverage else {}
+    asked = probe_of(snapshot, "stacks")
+    missing = asked.missing if asked else {}
+    missing = known.coverage["stacks"].missing if known and "stacks" in known.coverage else missing
     if missing:
         host, reason = next(iter(missing.items()))
-        return f"no stack was taken; {host}: {reason}. `r` asks again where the nodes can be reached."
+        again = "; r asks again" if snapshot.start.live else ""
+        return f"no stack yet from {len(missing)} of the nodes, such as {host}: {reason}{again}"
     if snapshot.report is None:
         return "stacks are on their way: py-spy reads every rank, which takes a few seconds"
     return "no stack was taken: the walk did not ask for any, or no node had py-spy (`py_spy` in the run file)"
@@ -100,9 +103,9 @@ def _leaf(group: "StackRow", arm: str, chain: Sequence[str], glyphs: Glyphs, lar
         Span(arm, Tone.DIM),
         Span(f"{group.count:>6,}  ", Tone.STRONG),
         say(f"[{ranks}]  ", Tone.BAD if odd else Tone.PLAIN),
+        Span(f"{glyphs.odd} odd one out  " if odd else "", Tone.BAD),
         say(_arrows(chain, glyphs)),
         say(f"  {group.words}", Tone.BAD if odd else Tone.DIM),
-        Span(f"  {glyphs.odd} odd one out" if odd else "", Tone.BAD),
     )
     return Row(f"group {group.ranks}", spans, copies=group.ranks, about=group)
 

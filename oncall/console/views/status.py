@@ -46,7 +46,8 @@ def _left(snapshot: Snapshot, brevity: int, glyphs: Glyphs) -> Line:
         if step.age_s is not None and state != "running":
             bound = "at least " if step.at_least else ""
             age = f"{bound}{duration(step.age_s)}"
-            spans.append(Span(f"  no step for {age}" if brevity < 2 else f" {age} ago"))
+            stands = state != "slowed" and brevity < 2
+            spans.append(Span(f"  no step for {age}" if stands else f", {age} ago"))
         if step.normal_s is not None and brevity < 1:
             spans.append(Span(f" (normal {step.normal_s:.3g} s)", Tone.DIM))
     return tuple(spans)
@@ -86,9 +87,12 @@ def _age(snapshot: Snapshot, now: datetime, brevity: int) -> tuple[str, Tone]:
 
 
 def cost_now(snapshot: Snapshot, now: datetime) -> str:
-    """What the stop has cost by now: that of the report, and in a live triage the time since; "" where not known."""
+    """What the stop has cost by now: that of the report, in a live triage the time since too.
+
+    "" where it costs nothing, or that is not known.
+    """
     cost = snapshot.known.cost if snapshot.known else None
-    if cost is None or cost.usd is None or cost.usd_per_minute is None:
+    if cost is None or not cost.usd or cost.usd_per_minute is None:
         return ""
-    since = (now - snapshot.start.started).total_seconds() if snapshot.start.live and cost.usd else 0.0
+    since = (now - snapshot.start.started).total_seconds() if snapshot.start.live else 0.0
     return dollars(cost.usd + cost.usd_per_minute * since / 60)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from oncall.console.lines import Row, Span, Tone, plain_row, say
+from oncall.console.lines import NOTHING, Row, Span, Tone, plain_row, say
 from oncall.console.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def step_rows(snapshot: Snapshot, name: str | None) -> list[Row]:
     """What is known of a step, or of a conclusion, by its name in the playbook."""
     playbook = snapshot.playbook
     if playbook is None or name is None:
-        return []
+        return [plain_row(NOTHING, "no step yet: the playbook is being read", Tone.DIM)]
     if name in playbook.conclusions:
         return list(_conclusion(snapshot, playbook.conclusions[name]))
     return list(_step(snapshot, playbook, name))

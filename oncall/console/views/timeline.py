@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from oncall.console.lines import Column, Row, Span, Tone, head_row, say, table_spans
+from oncall.console.lines import NOTHING, Column, Row, Span, Tone, head_row, plain_row, say, table_spans
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.headline import alert_words
 
@@ -25,4 +25,4 @@ def timeline_rows(snapshot: Snapshot) -> Sequence[Row]:
     for index, (at, who, text, tone) in enumerate(told):
         cells = (Span(f"{at:%H:%M:%S}.{at.microsecond // 100_000}", Tone.DIM), say(who, Tone.DIM), say(text, tone))
         rows.append(Row(f"moment {index}", table_spans(_COLUMNS, cells), copies=f"{at:%Y-%m-%d %H:%M:%S} UTC {text}"))
-    return rows
+    return rows if told else [plain_row(NOTHING, "nothing has happened yet", Tone.DIM)]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 class Listing(ScrollView, can_focus=True):
     """Rows with an optional cursor.
 
-    With `wrapped`, rows take as many lines as they need and must be few hundred at most; without, each is one line and
-    `rows` may be any sequence, read only where it is visible. With `marks` the row under the cursor stays marked when
-    another pane has the focus.
+    With `wrapped`, rows take as many lines as they need and must be few hundred at most; without, each is one line that
+    moves left and right, and `rows` may be any sequence, read only where it is visible. With `marks` the row under the
+    cursor stays marked when another pane has the focus.
     """
 
     app: "Console"
@@ -35,6 +36,8 @@ class Listing(ScrollView, can_focus=True):
         Binding("pagedown", "page(1)", show=False),
         Binding("home", "edge(-1)", show=False),
         Binding("end", "edge(1)", show=False),
+        Binding("left", "shift(-1)", show=False),
+        Binding("right", "shift(1)", show=False),
     ]
 
     class Moved(Message):
@@ -69,6 +72,8 @@ class Listing(ScrollView, can_focus=True):
         self._lines: list[tuple[int, Line]] = []
         self._needle = ""
         self._at = 0
+        self._width = 8
+        self._shift = 0
 
     @property
     def row(self) -> Row | None:
@@ -128,13 +133,22 @@ class Listing(ScrollView, can_focus=True):
         return at
 
     def _lay_out(self) -> None:
-        width = max(8, self.scrollable_content_region.width or self.size.width)
-        if self._wrapped:
-            self._lines = [(i, line) for i, row in enumerate(self._rows) for line in wrap(row.spans, width, row.hang)]
-            self.virtual_size = Size(width, len(self._lines))
-        else:
-            self.virtual_size = Size(width, len(self._rows))
+        """Break the rows into lines; where not all of them fit, the scroll bar takes its column."""
+        whole, height = max(8, self.size.width), self.size.height
+        self._width = whole
+        self._lines = self._broken(whole) if self._wrapped else []
+        if self._height > height:
+            self._width = whole - self.styles.scrollbar_size_vertical
+            self._lines = self._broken(self._width) if self._wrapped else []
+        self.virtual_size = Size(self._width, self._height)
         self.refresh()
+
+    @property
+    def _height(self) -> int:
+        return len(self._lines) if self._wrapped else len(self._rows)
+
+    def _broken(self, width: int) -> list[tuple[int, Line]]:
+        return [(i, line) for i, row in enumerate(self._rows) for line in wrap(row.spans, width, row.hang)]
 
     def on_resize(self) -> None:
         self._lay_out()
@@ -171,6 +185,14 @@ class Listing(ScrollView, can_focus=True):
             return
         self._go(min(max(0, self._at + by * max(1, self.size.height - 1)), max(0, len(self._rows) - 1)))
 
+    def action_shift(self, by: int) -> None:
+        """Move a table that is wider than its pane, half a pane at a time."""
+        shown = self._rows[self.scroll_offset.y : self.scroll_offset.y + self.size.height]
+        widest = max((cell_len(row.text) for row in shown), default=0)
+        most = 0 if self._wrapped else max(0, widest - self._width + 1)
+        self._shift = min(max(0, self._shift + by * (self._width // 2)), most)
+        self.refresh()
+
     def action_edge(self, to: int) -> None:
         """Move to the first or the last row."""
         self._go(0 if to < 0 else max(0, len(self._rows) - 1))
@@ -197,8 +219,7 @@ class Listing(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One visible line."""
         number = y + self.scroll_offset.y
-        width = self.size.width
-        base = self.rich_style
+        width, base = self._width, self.rich_style
         if number >= self.virtual_size.height:
             return Strip.blank(width, base)
         index, spans = self._lines[number] if self._wrapped else (number, self._rows[number].spans)
@@ -214,8 +235,9 @@ class Listing(ScrollView, can_focus=True):
             style = base + paint.tones[tone]
             segments.append(Segment(ascii_only(text) if plain_text else text, style + cursor if cursor else style))
         filler = base + cursor if cursor else base
-        strip = Strip(segments)
+        cut, strip = Segment("~" if plain_text else "…", filler), Strip(segments)
+        if self._shift:
+            strip = Strip([cut, *strip.crop(self._shift + 1)] if strip.cell_length > self._shift else [])
         if strip.cell_length > width > 1:
-            cut = "~" if plain_text else "…"
-            return Strip([*strip.crop(0, width - 1), Segment(cut, filler)]).adjust_cell_length(width, filler)
+            strip = Strip([*strip.crop(0, width - 1), cut])
         return strip.adjust_cell_length(width, filler)
