@@ -1,6 +1,7 @@
 """The commands by which a person asks what a step asks, filled in for a run and ready to paste."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,8 +9,8 @@ from itertools import zip_longest
 
 from oncall.run.model import Run
 
-FIELDS = ("run", "logs", "dumps", "checkpoints")
-"""What a command may hold in braces; a path that the run file does not name stays visible as `<paths.name>`."""
+FIELDS = ("run", "match", "logs", "dumps", "checkpoints")
+"""What a command may hold in braces: the run's name, what the command lines of its processes match, and its paths."""
 
 _PART = re.compile(r"(?:^|; )(?P<mark>promql|on the node): ")
 
@@ -32,11 +33,13 @@ class Command:
 
 
 def ready(run: Run, command: str) -> str:
-    """A command with the run's name and paths filled in."""
+    """A command with the run's name and paths filled in; a path that it does not name stays as `<paths.name>`."""
     paths = run.paths
-    known = {"run": run.name, "logs": paths.logs, "dumps": paths.dumps, "checkpoints": paths.checkpoints}
+    named = {"match": run.processes.match or "python"}
+    named |= {name: path for name in ("logs", "dumps", "checkpoints") if (path := getattr(paths, name)) is not None}
     for field in FIELDS:
-        command = command.replace("{" + field + "}", known[field] or f"<paths.{field}>")
+        filled = run.name if field == "run" else shlex.quote(named[field]) if field in named else f"<paths.{field}>"
+        command = command.replace("{" + field + "}", filled)
     return command
 
 

@@ -60,6 +60,11 @@ def _front(run: Run) -> Iterator[Block]:
         )
         if command:
             yield Block("code", command)
+    if any((run.actions.exclude, run.actions.restart, run.actions.stop)):
+        told = (
+            "In these HOST is the node and STEP the step of the last good checkpoint; a triage prints them filled in."
+        )
+        yield Block("text", told)
     yield Block("text", "Ask all nodes at once (`clush` comes with oncall):")
     yield Block("code", _everywhere(run, "uptime"))
 

@@ -32,7 +32,11 @@ class _Missing:
 
 
 def alive(case: Case) -> Judgement:
-    """`gone`, `stopped`, `blocked`, `job-gone`, `all-alive`, or `unknown` where nodes were not seen."""
+    """Is each rank's process there, and can it run?
+
+    `gone`: a rank has no process. `stopped`: it has one in state T. `blocked`: in state D at both looks. `job-gone`:
+    there is no process and no launcher anywhere. `all-alive`: none of these. `unknown`: nodes were not seen.
+    """
     table = case.view("processes", process_table)
     coverage = case.coverage("processes")
     if table is None or not coverage.answered:

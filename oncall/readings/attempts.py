@@ -58,7 +58,11 @@ def failures(case: Case, logs: LogSet) -> tuple[Failure, ...]:
 
 
 def attempts(case: Case) -> Judgement:
-    """`loop`, `single` (started again, but seldom), `none` (the first start), or `unknown`."""
+    """Is the job started again and again?
+
+    `loop`: as many attempts within the run's window as count as a loop. `single`: it was started again, but seldom.
+    `none`: this is the first start. `unknown`: neither folders nor processes tell.
+    """
     logs = case.view("logs", log_set)
     count, recent = _counts(case, logs)
     limits = case.run.thresholds

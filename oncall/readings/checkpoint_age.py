@@ -17,7 +17,12 @@ _MISSED = 2.0
 
 
 def checkpoint_age(case: Case) -> Judgement:
-    """`fresh`, `overdue`, `missed` (two intervals without a save), `none`, or `unknown`."""
+    """How old is the last checkpoint that was saved whole?
+
+    `fresh`: younger than one and a half of the usual intervals. `overdue`: older than that. `missed`: older than two
+    intervals, so that two saves have not come. `none`: the folder holds none. `unknown`: its age, or how often one is
+    due, is not known.
+    """
     if case.run.paths.checkpoints is None and newest_checkpoint(case) is None:
         return unknown("the run file names no `paths.checkpoints`, and no log tells of a save that ended")
     newest = newest_checkpoint(case)

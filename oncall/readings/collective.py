@@ -34,6 +34,7 @@ def collective(case: Case) -> Judgement:
     `absent`: a rank has not issued what the others wait for. `mismatch`: it issued another thing there. `order`:
     groups used in opposite orders. `gpu`: it issued the same and its GPU lags. `all-joined`: everyone issued it and
     nobody finishes. `no-dump`: only a rank without a dump can explain it. `no-fault`: nothing hangs in the dumps.
+    `unknown`: there are none of this hang, or those that are missing could name another.
     """
     found, analysis = fresh_dumps(case), hang(case)
     if found is None or analysis is None or not found.dumps.dumps:

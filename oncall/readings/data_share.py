@@ -15,7 +15,11 @@ _GREW = 1.2
 
 
 def data_share(case: Case) -> Judgement:
-    """`suspect`, `clear`, or `unknown` where the wait for data is not known of every rank."""
+    """Is more of a step spent waiting for data?
+
+    `suspect`: waiting for data takes over a twentieth of the step and 1.2 times what it took before. `clear`: it does
+    not. `unknown`: the wait for data is not known of every rank.
+    """
     waits, times = _waits(case), measure(case, "step_time_s")
     now, before = shares(waits.now, times.now), shares(waits.before, times.before)
     share, usual = typical(now), typical(before)

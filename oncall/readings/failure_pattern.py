@@ -13,9 +13,11 @@ _SAME_STEP = 1
 
 
 def failure_pattern(case: Case) -> Judgement:
-    """`same-step`, `same-host`, `same-error`, `different`, or `unknown` where fewer than two failures are known.
+    """Do the attempts end in the same place?
 
-    The same step counts more than the same place: data and code go with a step, a machine's fault does not.
+    `same-step`: at one step, which counts most, since data and code go with a step and a machine's fault does not.
+    `same-host`: on one host. `same-error`: by one error on several hosts. `different`: none of these. `unknown`: fewer
+    than two failures are known.
     """
     logs = case.view("logs", log_set)
     known = failures(case, logs) if logs else ()

@@ -21,9 +21,10 @@ _MILD = frozenset({"ignore", "restart_app"})
 
 
 def fault_meaning(case: Case) -> Judgement:
-    """`leave` (the node must go), `restart` (only the process was lost), `uncatalogued`, or `unknown`.
+    """What does the gravest fault ask for?
 
-    The gravest of several faults counts.
+    `leave`: the node must go. `restart`: only the process was lost. `uncatalogued`: no table knows the code. `unknown`:
+    no fault is known.
     """
     hosts = {host for finding in case.origins() for host in finding.hosts}
     events = [event for cause in told_causes(run_incidents(case), hosts) for event in cause.events]

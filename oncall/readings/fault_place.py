@@ -8,7 +8,10 @@ from oncall.run.nodes import fold_hosts, fold_ranks
 
 
 def fault_place(case: Case) -> Judgement:
-    """`in-run`, `idle` (none of the faulty hosts runs a rank), or `unknown` where processes or the map do not tell."""
+    """Is the faulty host in this run?
+
+    `in-run`: it runs a rank. `idle`: none of the faulty hosts does. `unknown`: neither processes nor the rank map tell.
+    """
     hosts = tuple(dict.fromkeys(host for finding in case.origins() for host in finding.hosts))
     if not hosts:
         return unknown("no step before named a faulty host")

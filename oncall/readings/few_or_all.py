@@ -58,7 +58,11 @@ def phases(case: Case) -> tuple[Phase, ...]:
 
 
 def few_or_all(case: Case) -> Judgement:
-    """`few` with those ranks, `all`, or `unknown` where no phase tells who waits for whom, or not of every rank."""
+    """Do a few ranks hold up the others?
+
+    `few`: some ranks' own part of a step takes 1.2 times the median, and the others wait for them. `all`: nobody stands
+    out. `unknown`: no phase tells who waits for whom, or not of every rank.
+    """
     step_s = typical(measure(case, "step_time_s").now)
     told = phases(case)
     if step_s is None or not told:

@@ -11,10 +11,12 @@ _GIB = 2.0**30
 
 
 def fragmentation(case: Case) -> Judgement:
-    """`suspect`, `clear`, or `unknown` where either counter is not known of every rank, or not from before.
+    """Does the allocator retry because its free memory is split?
 
-    Suspect is what the field goes by: inactive split memory grows, and allocations are retried. The retries are
-    counted since the process began; fewer than before means that it began anew.
+    `suspect`: inactive split memory is 1.2 times what it was, and allocations were retried since. `clear`: not both.
+    `unknown`: either is not known of every rank, or not from before.
+
+    The retries are counted since the process began; fewer than before means that it began anew.
     """
     retries, split = measure(case, "num_alloc_retries"), measure(case, "mem_inactive_split")
     retried = {who: _growth(count, retries.before.get(who)) for who, count in retries.now.items()}

@@ -55,9 +55,12 @@ def gpu_set(evidence: Evidence) -> GpuSet:
 
 
 def gpu_state(case: Case) -> Judgement:
-    """`hung`, `memory`, `remap-pending`, `held-down`, `links`, `fine`, or `unknown`.
+    """What does the driver say of the GPUs, of those of the suspects' hosts where there are suspects?
 
-    Where earlier steps named suspects, only their hosts count.
+    `hung`: nvidia-smi does not come back. `memory`: memory errors that ECC could not correct, rows or pages that could
+    not be replaced. `remap-pending`: rows wait for a reset to be replaced. `held-down`: a thermal or power slowdown is
+    active at both looks. `links`: NVLink errors grow between two looks. `fine`: none of these. `unknown`: a driver told
+    nothing.
     """
     seen = case.view("gpu_health", gpu_set)
     suspects = tuple(dict.fromkeys(host for finding in case.origins() for host in finding.hosts))

@@ -17,10 +17,13 @@ _FEW_TOLD = 4
 
 
 def hardware(case: Case) -> Judgement:
-    """`fault`, `clear`, or `unknown` where the kernel log of a suspect's host was not read.
+    """Does a kernel report a fault that comes before everything else?
 
-    Where earlier steps named origins, only their hosts can answer; without any, all hosts are asked. Of a burst of
-    events over many hosts only what was first is a fault; what it led to is told with it.
+    `fault`: a line of the last two hours tells of hardware, a link, a file system or a killed process, on a suspect's
+    host where there are suspects. `clear`: none does. `unknown`: the kernel log of a suspect's host, or of any host,
+    was not read.
+
+    Of a burst of events over many hosts only what was first is a fault; what it led to is told with it.
     """
     kernels = case.view("kernel", kernel_set)
     if kernels is None or not kernels.read:

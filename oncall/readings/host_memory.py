@@ -18,7 +18,11 @@ def memory_limit(case: Case) -> float | None:
 
 
 def host_memory(case: Case) -> Judgement:
-    """`suspect`, `clear`, or `unknown` where it is not known of a suspect's host, or of any host without suspects."""
+    """Does a host run out of memory?
+
+    `suspect`: under a twentieth of its memory is available. `clear`: more is. `unknown`: it is not known of a suspect's
+    host, or of any host without suspects.
+    """
     available = measure(case, "host_memory_available", by_host=True)
     total = measure(case, "host_memory_total", by_host=True)
     hosts = case.ranks.hosts_of(suspected_ranks(case) or case.ranks.ranks)

@@ -42,7 +42,12 @@ def host_states(evidence: Evidence) -> tuple[HostState, ...]:
 
 
 def host_pressure(case: Case) -> Judgement:
-    """`memory`, `storage`, `blocked`, `fine`, or `unknown`. Where earlier steps named suspects, their hosts count."""
+    """Is a host held up as a whole, one of the suspects' where there are suspects?
+
+    `memory`: under a hundredth of its memory is left, or it swaps, or it has killed a process. `storage`: everything on
+    it waits for storage. `blocked`: a Python process, or several others, wait in the kernel at both looks. `fine`: none
+    of these. `unknown`: a host did not tell.
+    """
     states = case.view("host", host_states) or ()
     suspects = tuple(dict.fromkeys(host for finding in case.origins() for host in finding.hosts))
     asked = suspects or case.coverage("host").asked

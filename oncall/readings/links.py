@@ -37,10 +37,10 @@ class _Fault:
 
 
 def links(case: Case) -> Judgement:
-    """`suspect`, `clear`, or `unknown` where a counter of a suspect's links is not known.
+    """Do errors of links grow, those of the suspects where there are suspects?
 
-    Where earlier steps named ranks only their GPUs and hosts are judged, else all. Errors count when they grow by more
-    than `growth_factor` times what they grew by in a stretch of the same length before.
+    `suspect`: a counter grows by more than twice what it grew by in a stretch of the same length before. `clear`: none
+    does. `unknown`: a counter of a suspect's links is not known.
     """
     ranks = suspected_ranks(case) or case.ranks.ranks
     hosts = case.ranks.hosts_of(ranks)

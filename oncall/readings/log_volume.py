@@ -12,10 +12,13 @@ _NOTABLE_BYTES = 4096.0
 
 
 def log_volume(case: Case) -> Judgement:
-    """`suspect`, `clear`, or `unknown` where the log volume or the time of a checkpoint is not known, or not before.
+    """Is more logged, or do checkpoints take longer?
 
-    Either counts from `growth_factor` times what it was. Logs are held against before by the second: what is written
-    by the clock makes more of a step that something else has made longer.
+    `suspect`: twice as much is logged a second as before, or a checkpoint takes twice as long. `clear`: neither.
+    `unknown`: either is not known, or not from before.
+
+    Logs are held against before by the second: what is written by the clock makes more of a step that something else
+    has made longer.
     """
     told = [_logs(case), _checkpoints(case)]
     findings = tuple(each for each in told if isinstance(each, Finding))

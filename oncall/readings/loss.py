@@ -18,7 +18,11 @@ _RAISED = re.compile(
 
 
 def loss(case: Case) -> Judgement:
-    """`not-finite`, `finite`, or `unknown` where no log tells a loss."""
+    """Is the loss a number?
+
+    `not-finite`: a step of this attempt has a loss of NaN or infinity, or the trainer stopped over one. `finite`: every
+    step that the logs show has a finite one. `unknown`: no log tells a loss.
+    """
     logs = case.view("logs", log_set)
     newest = newest_history(logs) if logs else None
     if logs is None or newest is None:

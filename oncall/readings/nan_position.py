@@ -12,7 +12,11 @@ _NEAR = 1
 
 
 def nan_position(case: Case) -> Judgement:
-    """`same-position`, `other-position`, `first-time`, or `unknown` where earlier attempts' logs are not seen."""
+    """Was the loss lost before, and at the same place in the data?
+
+    `same-position`: in another attempt at the same sample. `other-position`: in another attempt elsewhere.
+    `first-time`: in no other. `unknown`: earlier attempts' logs are not seen.
+    """
     logs = case.view("logs", log_set)
     newest = newest_history(logs) if logs else None
     if logs is None or newest is None or newest.first_bad is None:

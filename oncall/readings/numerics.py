@@ -20,7 +20,12 @@ _HALVINGS = 4.0
 
 
 def numerics(case: Case) -> Judgement:
-    """`logits-grew`, `gradients-grew`, `scale-fell`, `sudden`, or `unknown` where too few steps before are seen."""
+    """What built up in the 100 steps before the loss was lost?
+
+    `logits-grew`: the largest attention logit at least doubled. `gradients-grew`: the gradient norm did. `scale-fell`:
+    the loss scale was halved several times. `sudden`: all three were as usual. `unknown`: too few steps before are
+    seen.
+    """
     logs = case.view("logs", log_set)
     history = newest_history(logs) if logs else None
     if history is None or not history.steps:

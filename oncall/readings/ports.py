@@ -55,9 +55,11 @@ def port_set(evidence: Evidence) -> tuple[Port, ...]:
 
 
 def ports(case: Case) -> Judgement:
-    """`down`, `slow`, `errors`, `fine`, or `unknown` where hosts did not tell.
+    """Are the network ports up and at their rate, and without new errors?
 
-    A port that is down everywhere is not in use; down or slow is one whose namesakes on other hosts are better.
+    `down`: a port is down whose namesakes on other hosts are up; one that is down everywhere is not in use. `slow`: its
+    rate is lower than that of its namesakes. `errors`: error counters grow between two looks. `fine`: none of these.
+    `unknown`: hosts did not tell.
     """
     seen = case.view("fabric", port_set)
     if not seen:

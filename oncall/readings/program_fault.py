@@ -15,9 +15,11 @@ from oncall.run.nodes import fold_hosts
 
 
 def program_fault(case: Case) -> Judgement:
-    """`program`, `memory` (killed for want of host memory), `clear`, or `unknown` where a kernel log was not read.
+    """Did the program bring itself down?
 
-    What follows a fault of the hardware is its consequence and counts for nothing here.
+    `program`: a code of the program's own making, such as Xid 13, 31 or 43, or a crash, that follows no fault of the
+    hardware. `memory`: the kernel killed a training process for want of memory. `clear`: neither. `unknown`: a kernel
+    log was not read.
     """
     kernels = case.view("kernel", kernel_set)
     suspects = tuple(dict.fromkeys(host for finding in case.origins() for host in finding.hosts))

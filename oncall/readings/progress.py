@@ -100,7 +100,11 @@ def stalled_after_s(case: Case, normal_s: float | None) -> float:
 
 
 def progress(case: Case) -> Judgement:
-    """`moving`, `stopped`, or `unknown` where no log tells when the last step ended."""
+    """Has a step ended of late?
+
+    `moving`: the last step ended less than the run's limit ago, or steps end between two looks. `stopped`: it did not.
+    `unknown`: no log tells when the last step ended.
+    """
     logs = case.view("logs", log_set)
     if logs is None or not logs.files:
         return unknown("no log was read: " + _why_none(case, logs))

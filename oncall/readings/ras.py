@@ -38,10 +38,11 @@ def ras_looks(evidence: Evidence) -> RasLooks:
 
 
 def ras(case: Case) -> Judgement:
-    """`lost`, `behind`, `failed`, `moving`, `all-launched`, or `unknown` where there were not two looks.
+    """What does NCCL itself say of the job, at both of two looks?
 
-    Only what both looks show counts: a single one catches ranks that are a moment apart. That all launched the same
-    and nobody is named does not say that anything finishes.
+    `lost`: it counts a process as dead or silent. `failed`: a rank reports an error. `behind`: a rank has launched
+    fewer collectives than its peers. `moving`: the counts grew between the looks. `all-launched`: nobody is named,
+    which does not say that anything finishes. `unknown`: there were not two looks.
     """
     seen = case.view("nccl_ras", ras_looks)
     if seen is None or not seen.looks:

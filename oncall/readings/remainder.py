@@ -26,7 +26,10 @@ _ASKED: dict[str, Callable[[Case], Judgement]] = {
 
 
 def remainder(case: Case) -> Judgement:
-    """`all-clear` where every question of the tree was answered, else `unknown` with those that were not."""
+    """Was every question of the tree answered?
+
+    `all-clear`: every one, and none explains the slowdown. `unknown`: some were not, and those are named.
+    """
     judged = {name: judge(case) for name, judge in _ASKED.items()}
     open_ones = {name: judgement.reason for name, judgement in judged.items() if judgement.verdict == UNKNOWN}
     if open_ones:

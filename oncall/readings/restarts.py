@@ -11,7 +11,11 @@ _START_ALLOWANCE_S = 600.0
 
 
 def restarts(case: Case) -> Judgement:
-    """`restarting`, `steady`, or `unknown` where nothing tells how often the job was started."""
+    """Did the launcher start the job again of late?
+
+    `restarting`: this is not the first attempt, it began less than 10 min ago, and it has made no step yet. `steady`:
+    any other. `unknown`: nothing tells how often the job was started.
+    """
     logs = case.view("logs", log_set)
     table = case.view("processes", process_table)
     attempt = _attempt(logs, table)

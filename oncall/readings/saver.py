@@ -12,10 +12,11 @@ from oncall.run.nodes import fold_ranks
 
 
 def saver(case: Case) -> Judgement:
-    """`failed`, `writing`, `stuck`, `gone`, `idle` (no save is open), or `unknown`.
+    """Does whoever saves get on?
 
-    A save that began and has not ended needs somebody who holds a file of the folder open: who holds one and does not
-    get on is stuck, and where nobody does, the background saver is gone.
+    `failed`: a log tells of a save that failed. `writing`: the newest checkpoint grows. `stuck`: a process holds a file
+    of it open and does not get on. `gone`: a save began and has not ended, and nobody holds a file of it open. `idle`:
+    the last save has ended. `unknown`: no log tells of a save, or not every node told who writes.
     """
     logs, seen = case.view("logs", log_set), case.view("storage", storage_set)
     told = saves(logs) if logs else Saves((), None)

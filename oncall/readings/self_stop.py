@@ -8,7 +8,11 @@ from oncall.readings.process_table import process_table
 
 
 def self_stop(case: Case) -> Judgement:
-    """`stopped`, `going-on`, or `unknown` where neither logs nor processes tell."""
+    """Has the trainer stopped by itself?
+
+    `stopped`: an exception about the loss ended it, or nothing runs any more. `going-on`: it makes further steps.
+    `unknown`: neither logs nor processes tell.
+    """
     logs = case.view("logs", log_set)
     table = case.view("processes", process_table)
     raised = raised_line(logs) if logs else None

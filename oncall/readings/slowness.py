@@ -10,7 +10,11 @@ from oncall.readings.metric_set import metric_set
 
 
 def slowness(case: Case) -> Judgement:
-    """`slower`, `steady`, `stalled` (no step ends at all), or `unknown` where now or before is not known."""
+    """Does a step take longer than before?
+
+    `slower`: a step takes 1.1 times what it took in the last stable stretch, or the MFU fell as much. `steady`: it does
+    not. `stalled`: no step ends at all. `unknown`: now or before is not known.
+    """
     stalled_s = stalled_for_s(case)
     if stalled_s is not None:
         return Judgement(verdict="stalled", reason=f"no step ended for {stalled_s:.0f} s: it has stopped, not slowed")

@@ -26,9 +26,11 @@ _FEWEST = 3
 
 
 def software(case: Case) -> Judgement:
-    """`suspect`, `clear`, `nobody-suspected`, or `unknown` where stacks are missing or the hardware is not cleared.
+    """Is it the suspects' own Python?
 
-    Suspect takes the same telling place in half of at least three looks.
+    `suspect`: a suspect stands in the same telling place in half of at least three looks, and its hardware is cleared.
+    `clear`: it does not. `nobody-suspected`: no earlier step named a rank. `unknown`: stacks are missing or the
+    hardware is not cleared.
     """
     ranks = suspected_ranks(case)
     if not ranks:

@@ -41,6 +41,7 @@ def standings(case: Case) -> Judgement:
     `few-elsewhere`: most wait for their peers, the findings name those who do not. `initialisation`: the others wait
     for them at start. `all-in-data`: everyone waits for data. `all-wait`: every rank waits for the others, and stacks
     cannot tell why. `all-at-start`: the same in initialisation. `spread`: no common picture, as in a job that runs.
+    `unknown`: no stack was taken, or the cause may stand where none was.
     """
     stacks = case.view("stacks", stack_set)
     if stacks is None or not stacks.stacks:

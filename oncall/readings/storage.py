@@ -13,10 +13,11 @@ _FULL = 0.01
 
 
 def storage(case: Case) -> Judgement:
-    """`full`, `silent`, `unwritable`, `fine`, or `unknown` where no node saw the folder of the checkpoints.
+    """Can the job write where its checkpoints go?
 
-    Full is a file system with less than a hundredth of its room or inodes left, or less than the newest checkpoint
-    takes. Only the folder of the checkpoints decides; the others are told.
+    `silent`: the folder does not answer within 5 s. `full`: less than a hundredth of its room or inodes is left, or
+    less than the newest checkpoint takes. `unwritable`: it does not exist or is mounted read-only. `fine`: none of
+    these. `unknown`: not every node saw it.
     """
     seen = case.view("storage", storage_set)
     spaces = [space for space in seen.spaces if space.name == "checkpoints"] if seen else []

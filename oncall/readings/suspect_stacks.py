@@ -9,9 +9,10 @@ from oncall.run.nodes import fold_ranks
 
 
 def suspect_stacks(case: Case) -> Judgement:
-    """`data` (in the data loader), `host` (in Python or a call that is no collective), `waiting`, or `unknown`.
+    """Where do the suspects' training threads stand?
 
-    `waiting` means that the suspect itself waits in a collective: it took another branch than its peers.
+    `data`: in the data loader. `waiting`: in a collective themselves, so that they took another branch than their
+    peers. `host`: anywhere else in Python or in a call. `unknown`: no stack of theirs was taken.
     """
     suspects = tuple(dict.fromkeys(rank for finding in case.origins() for rank in finding.ranks))
     stacks = case.view("stacks", stack_set)

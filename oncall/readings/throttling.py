@@ -41,10 +41,10 @@ class _Gpu:
 
 
 def throttling(case: Case) -> Judgement:
-    """`suspect`, `clear`, or `unknown` where the clock of a suspect is not known.
+    """Are GPUs held down, those of the suspects where there are suspects?
 
-    Where earlier steps named ranks only their GPUs are judged, else all. A GPU's clock is low under 0.9 of what it was
-    before, or of the median of all where that is not known.
+    `suspect`: a GPU's clock is under 0.9 of what it was before, or of the median of all where that is not known, though
+    it is not idle. `clear`: none is. `unknown`: the clock of a suspect is not known.
     """
     clocks, reasons = measure(case, "sm_clock"), measure(case, "clocks_event_reasons", several=any_bit)
     ranks = suspected_ranks(case) or case.ranks.ranks

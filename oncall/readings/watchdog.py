@@ -38,7 +38,11 @@ def timeouts(logs: LogSet) -> tuple[Timeout, ...]:
 
 
 def watchdog(case: Case) -> Judgement:
-    """`timed-out`, `dumped` (dumps of this hang without a time-out), `quiet`, or `unknown`."""
+    """Has a collective run into its time limit?
+
+    `timed-out`: a log of this attempt says so. `dumped`: none does, but there are dumps younger than the last step, or
+    ranks give their recorders without. `quiet`: neither. `unknown`: logs were not read.
+    """
     logs = case.view("logs", log_set)
     found = timeouts(logs) if logs is not None else ()
     if found:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from oncall.playbook.by_hand import commands
 from oncall.playbook.loader import load, parse, shipped
 from oncall.playbook.runbook import Block, runbook
 from oncall.playbook.runbook_pages import as_html, as_markdown
+from oncall.readings.registry import READINGS
 from oncall.run.file import parse as parse_run
 
 RUN = parse_run(
@@ -38,6 +40,35 @@ hardware = "dc-ops@example.com"
 @pytest.fixture(scope="module")
 def manual() -> tuple[Block, ...]:
     return runbook(RUN, [load(name) for name in sorted(shipped())])
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_each_answer_of_a_check_is_explained(reading: str) -> None:
+    """A person decides by hand what the reading decides: by the same words."""
+    text = f"""playbook: p
+title: P
+start: s
+steps:
+  s:
+    ask: What is it?
+    reading: {reading}
+    by hand: uptime
+    branches: {{{", ".join(f"{verdict}: end" for verdict in READINGS[reading].verdicts)}}}
+conclusions:
+  end: {{title: End, ending: nothing-wrong, cause: Nothing.}}
+"""
+    (told,) = [block.text for block in runbook(RUN, [parse(text, "p.yaml")]) if block.text.startswith("Answers: ")]
+    assert [verdict for verdict in READINGS[reading].verdicts if f"`{verdict}`: " not in told] == []
+
+
+def test_what_the_run_file_says_is_one_word_of_a_command() -> None:
+    run = parse_run(
+        'nodes = "n1"\n[reach]\nvia = "local"\n[paths]\nlogs = "/a b"\n[processes]\nmatch = "pre train"\n',
+        "r",
+        default_name="r",
+    )
+    (logs,) = commands(run, "ls {logs}/*; pgrep -f {match}; ls {checkpoints}")
+    assert logs.text == "ls '/a b'/*; pgrep -f 'pre train'; ls <paths.checkpoints>"
 
 
 def codes(blocks: Sequence[Block]) -> list[str]:
