@@ -94,10 +94,10 @@ def start_cluster(count: int = 2, *, py_spy: bool = True, sudo: bool = False) ->
 
 
 def _free_port(addresses: list[str]) -> int:
-    """2200, or where it is taken one that is free on every address."""
-    for wanted in [2200] + [0] * 20:
+    """One that is free on every address, and not likely to be found by another cluster that starts meanwhile."""
+    for _ in range(20):
         with ExitStack() as stack:
-            port = wanted
+            port = 0
             try:
                 for address in addresses:
                     probe = stack.enter_context(socket.socket())

@@ -31,8 +31,8 @@ def test_py_spy_is_sent_along_where_a_node_has_none(lab: None, tmp_path: Path) -
 
 @pytest.mark.lab
 def test_a_host_key_that_is_not_known_is_not_trusted(cluster: Cluster, tmp_path: Path) -> None:
-    job = cluster.train("none")
-    job.wait_steps(3)
+    job = cluster.train("sleep", rank=CULPRIT)
+    job.wait_hung()  # or the triage would wait for dumps
     path = write_run_file(cluster, job, tmp_path)
     known = tmp_path / "known_hosts"
     lines = cluster.known_hosts.read_text().splitlines()

@@ -34,7 +34,6 @@ PR_SET_MM_MAP = 14
 PR_SET_CHILD_SUBREAPER = 36
 
 POLL_SECONDS = 0.02
-"""How often an agent looks whether the others have joined, instead of each second; it looks anew each time."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.malloc.restype = ctypes.c_void_p
@@ -145,6 +144,7 @@ def fork_ranks(requests: socket.socket) -> None:
             requests.send(str(rank).encode())
             os._exit(0)
         os.waitpid(between, 0)
+        requests.send(b"adopted")
         for output in outputs:
             os.close(output)
 
@@ -197,16 +197,25 @@ def run_agent() -> None:
         """Stands in for SubprocessHandler._popen (PyTorch 2.13)."""
         outputs = [file.fileno() for file in (handler._stdout, handler._stderr) if file]
         socket.send_fds(agent_end, [json.dumps({"args": args, "env": env}).encode()], outputs)
-        return ForkedRank(int(agent_end.recv(64)))
+        pid = int(agent_end.recv(64))
+        agent_end.recv(64)  # the rank is a child of this process only now
+        return ForkedRank(pid)
 
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     SubprocessHandler._popen = ask_for_rank  # type: ignore[method-assign,assignment]
+    # Agents that start anew at once do so before the others have noticed the failure, and fail again by that.
+    if os.environ["LAB_FAULT"] != "restarting":
+        join_at_once()
+    torch.distributed.run.main()
+    sys.exit()
+
+
+def join_at_once() -> None:
+    """Let the agents find one another without the second that torchrun lets pass (PyTorch 2.13)."""
     rendezvous._delay = lambda seconds: time.sleep(POLL_SECONDS)  # type: ignore[attr-defined]
     rendezvous._BackendRendezvousStateHolder = functools.partial(  # type: ignore[assignment,misc]
         rendezvous._BackendRendezvousStateHolder, cache_duration=0
     )
-    torch.distributed.run.main()
-    sys.exit()
 
 
 if __name__ == "__main__":
