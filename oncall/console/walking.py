@@ -3,7 +3,8 @@
 import asyncio
 import os
 import sys
-from contextlib import suppress
+import threading
+import time
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,13 +14,11 @@ from oncall.console.conductor import Conductor
 from oncall.console.snapshot import Snapshot
 from oncall.errors import OncallError
 
-_NICE = 5
-"""The screen goes first where cores are few."""
+_PATIENCE_S = 1.0
 
 
 def main() -> None:
     """Walk the triage that the pipe of the first argument names, until it is told to leave or the console is gone."""
-    os.nice(_NICE)
     with Connection(int(sys.argv[1])) as console:
         path, first, deadline_s = console.recv()
         try:
@@ -35,17 +34,18 @@ async def _conduct(console: Connection, path: Path, first: Snapshot, deadline_s:
     conducting = asyncio.create_task(conductor.run(), name="conductor")
     loop = asyncio.get_running_loop()
 
-    def take_order() -> None:
-        order = None
-        with suppress(EOFError, OSError):
-            order = console.recv()
-        if order is None:
-            loop.remove_reader(console.fileno())
-            conducting.cancel()
-        else:
-            conductor.give(order)
+    def take_orders() -> None:
+        try:
+            while (order := console.recv()) is not None:
+                loop.call_soon_threadsafe(conductor.give, order)
+        except (EOFError, OSError):
+            pass
+        loop.call_soon_threadsafe(conducting.cancel)
+        # The nodes are let go meanwhile. A reading that is under way holds up the loop, and is not waited for.
+        time.sleep(_PATIENCE_S)
+        os._exit(0)
 
-    loop.add_reader(console.fileno(), take_order)
+    threading.Thread(target=take_orders, name="orders", daemon=True).start()
     await conducting
 
 
