@@ -2,8 +2,8 @@
 
     python tests/bench/console.py [nodes]
 
-The console runs in a terminal of its own (a pseudo-terminal of 200 by 60) and is driven by keys while its thread reads
-the evidence of all nodes. The limits are those of a slow ssh link and of a hand that waits: it exits 1 beyond them.
+The console runs in a terminal of its own (a pseudo-terminal of 200 by 60) and is driven by keys while its other process
+reads the evidence of all nodes. Memory is the sum of both, each at its peak. The limits are those of a slow ssh link and of a hand that waits: it exits 1 beyond them.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def shown(bundle: Path, report: Path) -> None:
     """The child: the console itself, with a task that notes how late its loop is."""
     from oncall.bundle.store import Bundle  # noqa: PLC0415
     from oncall.console.app import BundleConsole, first_snapshot  # noqa: PLC0415
-    from oncall.console.console import Looks  # noqa: PLC0415
+    from oncall.console.host import Looks  # noqa: PLC0415
 
     class Watched(BundleConsole):
         answered_s: float | None = None
