@@ -3,7 +3,8 @@
     python tests/bench/console.py [nodes]
 
 The console runs in a terminal of its own (a pseudo-terminal of 200 by 60) and is driven by keys while its other process
-reads the evidence of all nodes. Memory is the sum of both, each at its peak. The limits are those of a slow ssh link and of a hand that waits: it exits 1 beyond them.
+reads the evidence of all nodes. Memory is the sum of both, each at its peak. The limits are those of a slow ssh link
+and of a hand that waits: it exits 1 beyond them.
 """
 
 import asyncio
