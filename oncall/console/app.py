@@ -9,7 +9,8 @@ from typing import ClassVar
 from textual.screen import Screen
 
 from oncall.bundle.store import Bundle
-from oncall.console.console import Console, Looks
+from oncall.console.console import Console
+from oncall.console.host import Looks
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.picker import PickerScreen
 from oncall.console.snapshot import Snapshot, Start
@@ -49,8 +50,9 @@ class DemoConsole(Console):
         """The choice."""
         return PickerScreen({name: title for name, (title, _) in self._incidents.items()})
 
-    def open_incident(self, name: str) -> None:
+    def on_picker_screen_chosen(self, event: PickerScreen.Chosen) -> None:
         """Show a copy of one incident."""
+        name = event.name
         copy = self._folder / name
         if not copy.exists():
             shutil.copytree(self._incidents[name][1].path, copy)

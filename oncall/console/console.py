@@ -1,64 +1,40 @@
 """The application: it shows the snapshots of a triage, and turns keys into orders."""
 
 import asyncio
-import gc
-import importlib
 import os
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePath
-from types import ModuleType
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
-from textual.message import Message
 from textual.screen import Screen
-from textual.scrollbar import ScrollBar
 
 from oncall.bundle.store import Bundle
 from oncall.console.actions import allowed, bindings, by_action
 from oncall.console.bundles import fresh_bundle
-from oncall.console.glyphs import ASCII, UNICODE, Glyphs
+from oncall.console.host import Heard, Host, Looks
 from oncall.console.lines import heading, plain_row
-from oncall.console.orders import Back, ChoosePlaybook, FindEarlier, Guide, Order, RenewProbes
+from oncall.console.orders import Back, ChoosePlaybook, FindEarlier, Guide, RenewProbes
 from oncall.console.palette import Commands
 from oncall.console.raw_text import RawText
+from oncall.console.screens.catalogue import load_screens, screen_of
 from oncall.console.screens.dialogs import Choose
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.triage import TriageScreen
-from oncall.console.session import Session, Told
 from oncall.console.snapshot import Snapshot
-from oncall.console.themes import THEMES, Paint, paint, theme_for
-from oncall.console.widgets.scrollbar import WholeCells
+from oncall.errors import OncallError
 
 TERMINATED = 143
 
+_ALL = "*"
+_ANYWHERE = frozenset({"out", "theme", "quit"})
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How the console looks and what time it is: what a test or an option fixes."""
-
-    ascii_signs: bool = False
-    theme: str | None = None
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-
-class Heard(Message):
-    """What the triage's thread told."""
-
-    def __init__(self, session: Session, told: Told) -> None:
-        super().__init__()
-        self.session = session
-        self.told = told
-
-
-class Console(App[int]):
+class Console(Host):
     """The application. `open_bundle` begins or takes up a triage; all else follows from its snapshots."""
 
     TITLE = "oncall"
@@ -70,42 +46,8 @@ class Console(App[int]):
     ]
 
     def __init__(self, looks: Looks | None = None, *, deadline_s: float | None = None) -> None:
-        super().__init__()
-        ScrollBar.renderer = WholeCells
-        self._looks = looks or Looks()
-        self._deadline_s = deadline_s
-        self._session: Session | None = None
-        self._painted: tuple[str, Paint] | None = None
+        super().__init__(looks, deadline_s=deadline_s)
         self._kept: dict[str, Screen[None]] = {}
-        self.animation_level = "none"
-        self.glyphs: Glyphs = ASCII if self._looks.ascii_signs else UNICODE
-        self.bundle: Bundle
-        self.snapshot: Snapshot
-        for each in THEMES:
-            self.register_theme(each)
-        self.theme = self._looks.theme or theme_for(os.environ)
-        self.set_class(self._looks.ascii_signs, "-ascii")
-
-    @property
-    def circumstances(self) -> Mapping[str, bool]:
-        """What decides which commands can be given."""
-        start = self.snapshot.start
-        return {"read_only": start.read_only, "live": start.live, "guided": self.snapshot.guided}
-
-    @property
-    def paint(self) -> Paint:
-        """The styles of the theme that is in use."""
-        if self._painted is None or self._painted[0] != self.theme:
-            self._painted = self.theme, paint(self.current_theme)
-        return self._painted[1]
-
-    def clock(self) -> datetime:
-        """The time now, in UTC."""
-        return self._looks.clock()
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The tones, for a theme that does not have them."""
-        return dict(THEMES[0].variables)
 
     def on_mount(self) -> None:
         """Begin to tick, and leave in order when the terminal goes or the system asks."""
@@ -115,37 +57,24 @@ class Console(App[int]):
             loop.add_signal_handler(number, self.exit, TERMINATED)
 
     def open_bundle(self, bundle: Bundle, snapshot: Snapshot) -> None:
-        """Begin a triage in place of any that is under way."""
-        self.close_bundle()
-        self.bundle, self.snapshot = bundle, snapshot
-        session = Session(bundle, snapshot, lambda told: self._hear(session, told), deadline_s=self._deadline_s)
-        self._session = session
-        self.call_after_refresh(session.start)
-        self.call_after_refresh(self.call_later, _load_screens)
-
-    def close_bundle(self) -> None:
-        """End the triage; what it gathered is kept."""
-        if self._session is not None:
-            self._session.stop()
-            self._session = None
-
-    def _hear(self, session: Session, told: Told) -> None:
-        self.post_message(Heard(session, told))
+        """Begin a triage, and load the other screens once the first one stands."""
+        super().open_bundle(bundle, snapshot)
+        self.call_after_refresh(self.call_later, load_screens)
 
     def on_heard(self, event: Heard) -> None:
         """Show the newest snapshot, or the raw text that was asked for."""
-        if event.session is not self._session:
+        if not self.is_of_now(event):
             return
         if isinstance(event.told, RawText):
-            self.push_screen(_screen("raw", event.told))
+            self.push_screen(screen_of("raw", event.told))
             return
         self.snapshot = event.told
         if isinstance(self.screen, TriageScreen):
             self.screen.show(self.snapshot)
 
-    def on_unmount(self) -> None:
+    async def on_unmount(self) -> None:
         """Let the nodes go."""
-        self.close_bundle()
+        await self.close_bundle()
 
     def _fatal_error(self) -> None:
         """Leave the terminal in order; Textual would print every local variable of every frame (8.2)."""
@@ -158,16 +87,6 @@ class Console(App[int]):
     def failure(self) -> Exception | None:
         """What ended the console, if it did not end by itself."""
         return self._exception
-
-    def order(self, order: Order) -> None:
-        """Hand an order to the triage."""
-        if self._session is not None:
-            self._session.give(order)
-
-    def write_control(self, sequence: str) -> None:
-        """Send a control sequence to the terminal."""
-        if self._driver is not None:
-            self._driver.write(sequence)
 
     def tell(self, text: str) -> None:
         """Say what became of the last key."""
@@ -193,7 +112,7 @@ class Console(App[int]):
             self.pop_screen()
         if name != IncidentScreen.NAME:
             if name not in self._kept:
-                self._kept[name] = _screen(name)
+                self._kept[name] = screen_of(name)
                 self.install_screen(self._kept[name], name)
             self.push_screen(name)
 
@@ -223,9 +142,13 @@ class Console(App[int]):
 
     def _again(self, chosen: str | None) -> None:
         if chosen == _ALL:
-            bundle, before = fresh_bundle(self.bundle), self.snapshot.report
+            try:
+                bundle = fresh_bundle(self.bundle)
+            except OncallError as error:
+                self.tell(f"no new triage: {error.cause}")
+                return
             start = replace(self.snapshot.start, started=bundle.manifest.started, bundle=str(bundle.path))
-            self.open_bundle(bundle, Snapshot(start, before=before))
+            self.open_bundle(bundle, Snapshot(start, before=self.snapshot.report))
         elif chosen is not None:
             self.order(RenewProbes((chosen,)))
 
@@ -246,37 +169,3 @@ class Console(App[int]):
     async def action_quit(self) -> None:
         """Leave."""
         self.exit(0)
-
-
-_ALL = "*"
-_ANYWHERE = frozenset({"out", "theme", "quit"})
-
-_SCREENS = {
-    "stacks": ("stacks", "StacksScreen"),
-    "flight": ("flight", "FlightScreen"),
-    "metrics": ("metrics", "MetricsScreen"),
-    "hardware": ("tables", "HardwareScreen"),
-    "nodes": ("tables", "NodesScreen"),
-    "timeline": ("tables", "TimelineScreen"),
-    "compare": ("tables", "CompareScreen"),
-    "raw": ("raw", "RawScreen"),
-}
-
-
-def _screen(name: str, *given: object) -> Screen[None]:
-    """A screen by its name."""
-    module, kind = _SCREENS[name]
-    screen: Screen[None] = getattr(_load(module), kind)(*given)
-    return screen
-
-
-async def _load_screens() -> None:
-    """Load the other screens once the first one stands, with all that a report is made of: 0.2 s, off the loop."""
-    for module, _ in _SCREENS.values():
-        await asyncio.to_thread(_load, module)
-    # All of it stays. Looking through it for garbage stops the screen for 50 ms.
-    gc.freeze()
-
-
-def _load(module: str) -> ModuleType:
-    return importlib.import_module(f"oncall.console.screens.{module}")

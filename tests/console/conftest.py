@@ -9,7 +9,7 @@ import pytest
 
 from oncall.bundle.store import Bundle
 from oncall.console.app import BundleConsole, first_snapshot
-from oncall.console.console import Looks
+from oncall.console.host import Looks
 from oncall.rehearse.incidents import incidents
 
 NOW = datetime(2026, 11, 29, 16, 0, tzinfo=UTC)

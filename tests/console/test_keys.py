@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 from oncall.bundle.store import Bundle
 from oncall.console.actions import COMMANDS, footer
 from oncall.console.app import BundleConsole, DemoConsole
-from oncall.console.console import Looks
+from oncall.console.host import Looks
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.widgets.listing import Listing

@@ -18,7 +18,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from oncall.console.app import DemoConsole
-from oncall.console.console import Console, Looks
+from oncall.console.console import Console
+from oncall.console.host import Looks
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.snapshot import Snapshot
 from oncall.rehearse.incidents import incidents

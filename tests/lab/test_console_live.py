@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from oncall.bundle.store import AUTOMATIC, Bundle, Manifest
 from oncall.console.app import BundleConsole, first_snapshot
-from oncall.console.console import Looks
+from oncall.console.host import Looks
 from oncall.console.screens.dialogs import Choose
 from oncall.console.snapshot import probe_of
 from oncall.console.widgets.listing import Listing

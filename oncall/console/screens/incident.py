@@ -75,7 +75,7 @@ class IncidentScreen(TriageScreen):
         elif listing is not None and listing.row and isinstance(listing.row.about, int):
             self.app.order(ShowRaw("stack", listing.row.about))
         else:
-            self.app.tell("nothing to open here; y copies what is under the cursor")
+            self.tell("nothing to open here; y copies what is under the cursor")
 
     def action_act(self) -> None:
         """Show exactly what would run, and run it once what it is about was typed."""
@@ -83,7 +83,7 @@ class IncidentScreen(TriageScreen):
         action = row.about if row and isinstance(row.about, Runnable) else None
         if action is None:
             none = "this action has no command: the run file has no template for it under [actions]"
-            self.app.tell(none if self.app.snapshot.report else "nothing to run yet: the walk goes on")
+            self.tell(none if self.app.snapshot.report else "nothing to run yet: the walk goes on")
             return
         command, target = action.command, action.target
         rows = [
@@ -96,16 +96,16 @@ class IncidentScreen(TriageScreen):
 
     def _act(self, command: str, typed: str | None) -> None:
         if typed is None:
-            self.app.tell("nothing was run")
+            self.tell("nothing was run")
         else:
             self.app.order(Act(command, typed))
-            self.app.tell(f"running: {command}; the timeline (7) tells how it ends")
+            self.tell(f"running: {command}; the timeline (7) tells how it ends")
 
     def action_overrule(self) -> None:
         """Ask for the operator's verdict, then for the reason."""
         snapshot = self.app.snapshot
         if snapshot.proposal is None or snapshot.playbook is None or snapshot.here is None:
-            self.app.tell("there is no proposed verdict to overrule; g walks step by step")
+            self.tell("there is no proposed verdict to overrule; g walks step by step")
             return
         step = snapshot.playbook.steps[snapshot.here]
         rows = [heading(step.ask)]

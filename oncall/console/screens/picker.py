@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 
 from oncall.console.lines import Row, Span, Tone, heading, say
 from oncall.console.widgets.listing import Listing
 
 if TYPE_CHECKING:
-    from oncall.console.app import DemoConsole
+    from oncall.console.host import Host
 
 _NAME = 28
 
@@ -20,9 +21,16 @@ _NAME = 28
 class PickerScreen(Screen[None]):
     """One row an incident."""
 
-    app: "DemoConsole"
+    app: "Host"
     CSS_PATH: ClassVar[list[str | PurePath]] = ["triage.tcss", "picker.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", show=False)]
+
+    class Chosen(Message):
+        """The incident of this name is to be opened."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
 
     def __init__(self, titles: Mapping[str, str]) -> None:
         super().__init__()
@@ -52,8 +60,8 @@ class PickerScreen(Screen[None]):
         """Open the incident under the cursor."""
         row = self.query_one("#incidents", Listing).row
         if row is not None and not row.fixed:
-            self.app.open_incident(row.key)
+            self.post_message(self.Chosen(row.key))
 
     def on_screen_resume(self) -> None:
         """Back from an incident: end it."""
-        self.app.close_bundle()
+        self.app.leave_bundle()

@@ -93,7 +93,7 @@ class NodesScreen(TableScreen):
         row = self.query_one("#table", Listing).row
         if row is not None and isinstance(row.about, NodeRow):
             self.app.order(AskAgain(row.about.host))
-            self.app.tell(f"{row.about.host} is asked again")
+            self.tell(f"{row.about.host} is asked again")
 
 
 class TimelineScreen(TableScreen):

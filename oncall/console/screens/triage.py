@@ -24,13 +24,13 @@ from oncall.console.widgets.statusbar import StatusBar
 from oncall.report.markdown import as_markdown
 
 if TYPE_CHECKING:
-    from oncall.console.console import Console
+    from oncall.console.host import Host
 
 
 class TriageScreen(Screen[None]):
     """A screen that shows the newest snapshot. `NAME` is how actions call it, `ABOUT` what its help says."""
 
-    app: "Console"
+    app: "Host"
     NAME: ClassVar[str] = ""
     ABOUT: ClassVar[str] = ""
     AUTO_FOCUS = "Listing"

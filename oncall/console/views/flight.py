@@ -13,7 +13,8 @@ from oncall.flight_recorder.table import cell_text
 if TYPE_CHECKING:
     from oncall.flight_recorder.model import Cell, CollectiveTable, TableRow
 
-_COLUMN = 36
+_COLUMN = 46
+_DIFFERS = "they differ"
 _COLUMNS_SHOWN = 6
 
 
@@ -46,13 +47,14 @@ def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
     widths = [min(_COLUMN, max(cell_len(text) for text, _ in column)) for column in columns]
     yield heading(f"group {table.group}   {table.waiting:,} ranks wait in it")
     titles = "  ".join(fit(safe(head), width) for head, width in zip(heads, widths, strict=True))
-    yield Row(f"head {table.group}", (Span(f"  {'seq':>9}  ", Tone.DIM), Span(titles, Tone.STRONG)), fixed=True)
+    marked = 0 if all(row.agrees for row in table.rows) else cell_len(f"{glyphs.odd} {_DIFFERS}  ")
+    number = Span(f"  {'seq':>9}  {'':{marked}}", Tone.DIM)
+    yield Row(f"head {table.group}", (number, Span(titles, Tone.STRONG)), fixed=True)
     for row, cells in zip(table.rows, body, strict=True):
         mark = glyphs.here if row.bad else " "
         spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if row.bad else Tone.DIM)]
+        spans.append(Span(fit("" if row.agrees else f"{glyphs.odd} {_DIFFERS}", marked), Tone.BAD))
         spans += [Span(fit(text, width) + "  ", tone) for (text, tone), width in zip(cells, widths, strict=True)]
-        if not row.agrees:
-            spans.append(Span(f"{glyphs.odd} they differ", Tone.BAD))
         yield Row(f"{table.group} {row.sequence}", tuple(spans), about=table)
     hidden = max(0, len(table.columns) - _COLUMNS_SHOWN) + table.more
     if hidden:

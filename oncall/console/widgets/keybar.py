@@ -12,13 +12,13 @@ from oncall.console.actions import Command
 from oncall.console.lines import Tone
 
 if TYPE_CHECKING:
-    from oncall.console.console import Console
+    from oncall.console.host import Host
 
 
 class KeyBar(Widget, can_focus=False):
     """One line of keys with their labels; a click does what the key does."""
 
-    app: "Console"
+    app: "Host"
 
     def __init__(self) -> None:
         super().__init__(id="keys")

@@ -17,7 +17,7 @@ from oncall.console.glyphs import ascii_only
 from oncall.console.lines import Line, Row, wrap
 
 if TYPE_CHECKING:
-    from oncall.console.console import Console
+    from oncall.console.host import Host
 
 
 class Listing(ScrollView, can_focus=True):
@@ -28,7 +28,7 @@ class Listing(ScrollView, can_focus=True):
     cursor stays marked when another pane has the focus.
     """
 
-    app: "Console"
+    app: "Host"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),

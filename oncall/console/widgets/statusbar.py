@@ -12,13 +12,13 @@ from oncall.console.snapshot import Snapshot
 from oncall.console.views.status import status_line
 
 if TYPE_CHECKING:
-    from oncall.console.console import Console
+    from oncall.console.host import Host
 
 
 class StatusBar(Widget, can_focus=False):
     """One line; `tick` redraws it when what it says has changed."""
 
-    app: "Console"
+    app: "Host"
 
     def __init__(self) -> None:
         super().__init__(id="status")
