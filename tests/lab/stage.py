@@ -56,6 +56,9 @@ case "$*" in
 "nvlink -e") {links} ;;
 esac
 """
+KERNEL_FILES = {"meminfo": "/proc/meminfo", "pressure_io": "/proc/pressure/io"}
+"""A node's own file for what its kernel says there; the kernel's own words until told otherwise."""
+PRESSURES = ("some", "full")
 KEPT = {"sshd", "node.sh", "sleep"}
 
 
@@ -75,8 +78,9 @@ class Stage:
         self._launchers: list[Any] = []
         for node in nodes:
             (node.own / "class").mkdir()
-            (node.own / "meminfo").write_text(Path("/proc/meminfo").read_text())
-            for own, place in (("class", "/sys/class"), ("meminfo", "/proc/meminfo")):
+            for own, place in {"class": "/sys/class", **KERNEL_FILES}.items():
+                if own in KERNEL_FILES:
+                    (node.own / own).write_text(Path(place).read_text())
                 node.run(["mount", "--bind", str(node.own / own), place], root=True)
         self._kernel_log = (nodes[0].own / "kernel.log").read_text()
 
@@ -116,7 +120,8 @@ class Stage:
             shutil.rmtree(node.own / "class/infiniband", ignore_errors=True)
             (node.own / "kernel.log").write_text(self._kernel_log)
             (node.own / "kernel_log_restricted").unlink(missing_ok=True)
-            (node.own / "meminfo").write_text(Path("/proc/meminfo").read_text())
+            for own, place in KERNEL_FILES.items():
+                (node.own / own).write_text(Path(place).read_text())
             self.driver(node)
 
     def put(self, node: Node, path: str, text: str | bytes, *, age_s: float = 0.0) -> None:
@@ -188,6 +193,13 @@ class Stage:
         (node.own / "meminfo").write_text(
             "MemTotal: 1000000 kB\nMemAvailable: 900 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
         )
+
+    def wait_for_storage(self, node: Node) -> None:
+        """Everything that could run on a node waits for storage, a Python process that is no rank among them."""
+        (node.own / "pressure_io").write_text(
+            "".join(f"{kind} avg10=97.00 avg60=90.00 total=1\n" for kind in PRESSURES)
+        )
+        self.start(node, [{"state": "D"}])
 
     def mount(self, node: Node, path: str, *options: str) -> None:
         """A file system of its own on a folder, until the state is taken off."""

@@ -330,6 +330,22 @@ def busy(stage: Stage) -> None:
     stage.ranks(WAITS, {CULPRIT: {"frames": (("tokenise_again", "train.py"), TRAIN), "state": "R"}})
 
 
+def faulty(stage: Stage) -> None:
+    """No exporter tells the clocks, and the driver tells of memory errors."""
+
+    def happen(history: History) -> None:
+        straggle(history)
+        history.drop("sm_clock")
+
+    slowed(stage, happen)
+    stage.driver(stage.nodes[1], query=document(ECC))
+
+
+def without_storage(stage: Stage) -> None:
+    slowed(stage, straggle)
+    stage.wait_for_storage(stage.nodes[1])
+
+
 # --- attempts
 
 SHARD = "ValueError: expected 4096 tokens, found 4095 in shard 17\n"
@@ -563,7 +579,15 @@ SLOWDOWNS: dict[str, Case] = {
     "no step ends": one("slowdown", "stopped", lambda s: slowed(s, end_no_step)),
     "a rank busy in Python": one("slowdown", "software-straggler", busy, RANK_5),
     "a straggler without a stack": one("slowdown", "unexplained-straggler", lambda s: slowed(s, straggle), RANK_5),
+    "a straggler with memory errors": one("slowdown", "faulty-straggler", faulty, second=True),
+    "a straggler without storage": one("slowdown", "host-storage", without_storage, second=True),
     "nobody waits least": one("slowdown", "not-enough", lambda s: slowed(s, straggle_unseen)),
 }
 """What the series alone tell has its cases in slowdowns.py."""
-CASES = {**HANGS, **FAULTS, **SAVES, **LOSSES, **LOOPS, **SLOWDOWNS}
+GROUPS: dict[str, dict[str, Case]] = {
+    "hangs": HANGS,
+    "faults": FAULTS,
+    "saves": SAVES,
+    "losses and loops": {**LOSSES, **LOOPS},
+    "slowdowns": SLOWDOWNS,
+}
