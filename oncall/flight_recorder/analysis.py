@@ -3,6 +3,7 @@
 from statistics import median
 
 from oncall.flight_recorder.absent import coverage_of
+from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Share, Undecided
 from oncall.flight_recorder.origins import Finder
@@ -20,6 +21,11 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
     `world_size` extends the job beyond the ranks that the dumps mention. A set without waiting ranks, or one that shows
     the job moving while the dumps were taken, has no origins.
     """
+    with without_collector():
+        return _analysed(dumps, world_size)
+
+
+def _analysed(dumps: DumpSet, world_size: int | None) -> Analysis:
     groups = resolve(dumps.dumps, world_size)
     graph = Graph(view_ranks(dumps.dumps, groups), groups)
     coverage = coverage_of(dumps, groups)

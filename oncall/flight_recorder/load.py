@@ -1,10 +1,8 @@
 """Finds the dumps among files of any naming and reads them, one at a time; a bad file is named and the rest goes on."""
 
-import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
@@ -13,6 +11,7 @@ from typing import Any
 import zstandard
 
 from oncall.errors import UsageError
+from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.digest import Digester
 from oncall.flight_recorder.model import DumpSet, RankDump, Refused
 from oncall.flight_recorder.naming import rank_of, settle_ranks
@@ -101,7 +100,7 @@ def _load(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whol
 def _load_each(blobs: Iterable[tuple[str, bytes | Refused]], prefix: str | None, whole: bool) -> list[Row]:
     digester = Digester()
     rows: list[Row] = []
-    with _without_gc():
+    with without_collector():
         for name, content in blobs:
             if isinstance(content, Refused):
                 rows.append(content)
@@ -152,15 +151,3 @@ def _unpack(data: bytes) -> bytes:
         except zstandard.ZstdError as error:
             raise DumpError(f"cannot be unpacked: {error}") from None
     return data
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Millions of small objects without a cycle: the collector's passes would cost several times the load itself."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

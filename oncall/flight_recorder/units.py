@@ -69,8 +69,7 @@ class Transfer(NamedTuple):
     elements: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Sends and receives launched together by one rank; a plain send is a batch of one."""
 
     unit: Unit
@@ -178,18 +177,17 @@ def _batches(dump: RankDump, group: int, ops: Sequence[Op]) -> list[Batch]:
     )
     batches = []
     for launch in launches:
-        inner = [op for op in launch if op.peers is not None]
-        if not inner:
+        first, last = launch[0], launch[-1]
+        if first.peers is None:
             continue
-        transfers = tuple(
-            Transfer(op.signature.op == "send", op.peers[0], op.peers[1], op.signature.sent) for op in inner if op.peers
-        )
-        done = launch[-1].done
-        if batched and launch[-1].peers is not None:
-            building = launch is launches[-1] and launch[-1] is dump.ops[-1] and not dump.only_active
+        done = last.done
+        if batched and last.peers is not None:
+            building = launch is launches[-1] and last is dump.ops[-1] and not dump.only_active
             done = not building
-        unit = Unit(group, inner[0].p2p_seq, dump.rank)
-        batches.append(Batch(unit, inner[0].record, transfers, done, inner[0]))
+        transfers = tuple(
+            [Transfer(op.signature.op == "send", *op.peers, op.signature.sent) for op in launch if op.peers is not None]
+        )
+        batches.append(Batch(Unit(group, first.p2p_seq, dump.rank), first.record, transfers, done, first))
     return batches
 
 
