@@ -82,8 +82,9 @@ def _oldest_s(case: Case) -> dict[int | None, float]:
     limits: dict[int | None, float] = {None: inf}
     if step is not None and step.age_s is not None and not step.at_least:
         limits[None] = step.age_s + _waited_s(case, "logs")
+    waited_s = _waited_s(case, "processes")
     for rank, process in table.by_rank().items() if table else ():
-        limits[rank] = inf if process.age_s is None else process.age_s + _waited_s(case, "processes")
+        limits[rank] = inf if process.age_s is None else process.age_s + waited_s
     return limits
 
 
