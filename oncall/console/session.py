@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Told: TypeAlias = "Snapshot | RawText"
 
 _WALKER = "oncall.console.walking"
-_PATIENCE_S = 1.0
+_PATIENCE_S = 1.5
+"""Longer than the process takes to leave by itself, whatever it reads."""
 _TURN_S = 0.0005
 """How long a key may wait for the thread that unpacks what was told; Python's own 5 ms add up over one repaint."""
 
