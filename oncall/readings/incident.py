@@ -12,7 +12,8 @@ from oncall.readings.case import Case
 from oncall.readings.incident_order import Consequence, Incident, IncidentOrder, Occurrence, order
 from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
-from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_set import LogSet, log_set
+from oncall.readings.log_zone import log_clock, shifts
 from oncall.run.nodes import fold_hosts
 
 _SUFFERING = frozenset({Part.COLLECTIVE, Part.STALL})
@@ -104,17 +105,19 @@ def _log_occurrences(case: Case, logs: LogSet | None) -> Iterator[Occurrence]:
         return
     ages = [age for (_, attempt), age in logs.attempt_ages_s.items() if attempt == logs.attempt]
     began = case.now - timedelta(seconds=max(ages)) if ages else None
-    for file in logs.current():
+    files = tuple(logs.current())
+    behind = shifts(files)
+    for file in files:
+        clock = log_clock(file, behind.get(file.host, timedelta(0)))
         for event in file.events:
             if KINDS[event.kind].family != _FROM_LOGS:
                 continue
-            at, uncertainty_s = _placed(file, event)
+            at, uncertainty_s = _placed(clock, event)
             if began is None or at is None or at >= began:
                 yield Occurrence(event, file.host, at, uncertainty_s)
 
 
-def _placed(file: LogFile, event: Event) -> tuple[datetime | None, float]:
+def _placed(clock: NodeClock | None, event: Event) -> tuple[datetime | None, float]:
     """A log's stamps are of the system's clock, unlike the kernel's own: the time since boot adds no drift."""
-    clock: NodeClock | None = None if file.clock is None else replace(file.clock, uptime_s=None)
-    placed = event_time(event, clock)
+    placed = event_time(event, None if clock is None else replace(clock, uptime_s=None))
     return (placed.at, placed.uncertainty_s) if isinstance(placed, EventTime) else (None, 0.0)

@@ -2,16 +2,19 @@
 
 import statistics
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from oncall.formats.event import Event
+from oncall.formats.kernel_time import NodeClock
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
 from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_zone import log_clock, shifts, stamped_at
 
 _STEPS_FOR_MEDIAN = 20
 _YEAR_SLACK = timedelta(days=2)
+_NONE = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class Progress:
     """The newest step that any log shows.
 
     `age_s` is the time since it ended; where only a bound is known, `at_least` is true. `moved` says that a later
-    step was seen two seconds after. `normal_s` is the median step time, None where no line tells.
+    step was seen two seconds after. `normal_s` is the median step time, None where no line tells. `behind` is by how
+    much the log's own zone puts its stamps before the node's.
     """
 
     step: int
@@ -29,6 +33,7 @@ class Progress:
     normal_s: float | None
     file: LogFile
     event: Event
+    behind: timedelta
 
     def ended_at(self, now: datetime) -> datetime | None:
         """When the step ended, in UTC; None where only a bound of its age is known."""
@@ -37,55 +42,51 @@ class Progress:
 
 def newest_step(logs: LogSet) -> Progress | None:
     """The newest step of the current attempt over all logs; None where no log holds a step line."""
-    candidates = [found for file in logs.current() if (found := _of_file(file)) is not None]
+    files = tuple(logs.current())
+    behind = shifts(files)
+    candidates = [found for file in files if (found := _of_file(file, behind.get(file.host, _NONE))) is not None]
     if not candidates:
         return None
     return max(candidates, key=lambda each: (each.step, -(each.age_s or 0.0)))
 
 
-def _of_file(file: LogFile) -> Progress | None:
+def _of_file(file: LogFile, behind: timedelta) -> Progress | None:
     first = file.last_step.number("step") if file.last_step else None
     later = file.later_step.number("step") if file.later_step else None
     moved = first is not None and later is not None and later > first
     event, step = (file.later_step, later) if moved or first is None else (file.last_step, first)
     if event is None or step is None:
         return None
-    age_s, at_least = _age(file, event, moved=moved)
-    return Progress(step, age_s, at_least, moved, _normal_s(file), file, event)
+    clock = log_clock(file, behind)
+    age_s, at_least = _age(file, event, clock, moved=moved)
+    return Progress(step, age_s, at_least, moved, _normal_s(file, clock), file, event, behind)
 
 
-def _age(file: LogFile, event: Event, *, moved: bool) -> tuple[float | None, bool]:
+def _age(file: LogFile, event: Event, clock: NodeClock | None, *, moved: bool) -> tuple[float | None, bool]:
     if moved:
         return 0.0, False
-    stamped = _stamp(event, file)
-    if stamped is not None and file.clock is not None:
-        return max(0.0, (file.clock.now - stamped).total_seconds()), False
+    stamped = _stamp(event, clock)
+    if stamped is not None and clock is not None:
+        return max(0.0, (clock.now - stamped).total_seconds()), False
     return file.age_s, not file.ends_with_step
 
 
-def _stamp(event: Event, file: LogFile) -> datetime | None:
-    """The UTC time that a step line itself tells, read in the node's own time zone where it names none."""
-    text = event.text("ts")
-    if text is None or file.clock is None or file.clock.zone is None:
-        return None
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    moment = (told if told.tzinfo else told.replace(tzinfo=file.clock.zone)).astimezone(UTC)
-    return moment if moment <= file.clock.now + _YEAR_SLACK else None
+def _stamp(event: Event, clock: NodeClock | None) -> datetime | None:
+    """The UTC time that a step line itself tells, unless that lies well ahead."""
+    moment = stamped_at(event, clock)
+    return moment if moment is not None and clock is not None and moment <= clock.now + _YEAR_SLACK else None
 
 
-def _normal_s(file: LogFile) -> float | None:
+def _normal_s(file: LogFile, clock: NodeClock | None) -> float | None:
     """The median time of the last steps: as the lines tell it, else from the distance of their time stamps."""
     steps = [event for event in file.events if event.kind == "step"][-_STEPS_FOR_MEDIAN:]
     times = [value for event in steps if isinstance(value := event.fields.get("step_time_s"), int | float)]
-    known = times or _distances_s(steps, file)
+    known = times or _distances_s(steps, clock)
     return statistics.median(known) if known else None
 
 
-def _distances_s(steps: list[Event], file: LogFile) -> list[float]:
-    stamped = [(number, at) for e in steps if (number := e.number("step")) is not None and (at := _stamp(e, file))]
+def _distances_s(steps: list[Event], clock: NodeClock | None) -> list[float]:
+    stamped = [(number, at) for e in steps if (number := e.number("step")) is not None and (at := _stamp(e, clock))]
     return [
         (later - at).total_seconds() / (after - number)
         for (number, at), (after, later) in pairwise(stamped)
@@ -147,8 +148,15 @@ def _finding(case: Case, found: Progress) -> Finding:
     )
     return Finding(
         kind="progress",
-        text=f"the last step was {found.step}{when}",
+        text=f"the last step was {found.step}{when}{_zone_note(found.behind)}",
         time=found.ended_at(case.now),
         sequence=found.step,
         cites=(cite,),
     )
+
+
+def _zone_note(behind: timedelta) -> str:
+    """What was assumed of the log's stamps."""
+    hours = abs(behind) / timedelta(hours=1)
+    word = "behind" if behind > _NONE else "ahead of"
+    return f" (its log's time zone is {hours:g} h {word} the node's)" if behind else ""
