@@ -29,7 +29,8 @@ def read_journal(bundle: Bundle) -> tuple[WalkEvent, ...]:
     """Every whole event, oldest first; a line that was cut by a crash, or that no version knows, is passed over."""
     decoder = msgspec.json.Decoder(WalkEvent)
     events: list[WalkEvent] = []
-    for line in (bundle.read_text("events.jsonl") or "").splitlines():
+    # Not `splitlines`: words of a node may hold other line ends, which JSON keeps as they are.
+    for line in (bundle.read_text("events.jsonl") or "").split("\n"):
         try:
             events.append(decoder.decode(line))
         except msgspec.DecodeError:

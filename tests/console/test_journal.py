@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from oncall.bundle.store import Bundle
-from oncall.playbook.events import Concluded, StepJudged, SteppedBack, WalkStarted
+from oncall.playbook.events import Concluded, Noted, StepJudged, SteppedBack, WalkStarted
 from oncall.playbook.journal import read_journal, standing_of
 from oncall.report.triage import replay
 
@@ -47,6 +47,14 @@ def test_a_journal_cut_by_a_crash_is_read_up_to_the_cut(incident: Callable[[str]
     assert text is not None
     bundle.write("events.jsonl", text.encode()[:-25])
     assert read_journal(bundle) == whole[:-1]
+
+
+def test_line_ends_within_words_of_a_node_end_no_event(incident: Callable[[str], Bundle]) -> None:
+    bundle = incident("hang-by-code")
+    before = read_journal(bundle)
+    noted = Noted(at=AT, text="a\u2028b\x85c\x1cd\r\ne")
+    bundle.append_event(noted)
+    assert read_journal(bundle) == (*before, noted)
 
 
 async def test_an_overruling_that_the_playbook_does_not_know_is_passed_over(incident: Callable[[str], Bundle]) -> None:

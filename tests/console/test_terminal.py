@@ -11,7 +11,7 @@ import pytest
 
 from oncall.bundle.store import Bundle
 
-from .tmux import Tmux
+from .tmux import REPLAY, Tmux, script
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -22,13 +22,6 @@ from oncall.console.app import run_picker
 from oncall.rehearse.incidents import incidents
 chosen = {name: (each.title, each.bundle) for name, each in incidents().items() if name == "hang-by-hardware"}
 sys.exit(run_picker(chosen))
-"""
-_REPLAY = """
-import sys
-from pathlib import Path
-from oncall.bundle.store import Bundle
-from oncall.console.app import run_console
-sys.exit(run_console(Bundle.open(Path(sys.argv[1])), live=False))
 """
 _CRASH = """
 import sys
@@ -55,12 +48,6 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
     server.close()
 
 
-def script(folder: Path, text: str) -> Path:
-    path = folder / "program.py"
-    path.write_text(text)
-    return path
-
-
 def test_three_keys_from_the_demo_to_the_copied_command(tmux: Tmux, tmp_path: Path) -> None:
     tmux.start(sys.executable, script(tmp_path, _DEMO))
     tmux.until("hang-by-hardware")
@@ -73,7 +60,7 @@ def test_three_keys_from_the_demo_to_the_copied_command(tmux: Tmux, tmp_path: Pa
 
 
 def test_each_screen_by_its_key_and_out_again(tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]) -> None:
-    tmux.start(sys.executable, script(tmp_path, _REPLAY), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, REPLAY), incident("hang-by-code").path)
     tmux.until("another branch")
     for key, mark in (
         ("2", "fewest first"),
@@ -90,28 +77,28 @@ def test_each_screen_by_its_key_and_out_again(tmux: Tmux, tmp_path: Path, incide
         tmux.until("SUSPECTS")
     tmux.keys("q")
     tmux.until("ended:0")
-    assert not tmux.alternate
+    assert tmux.as_it_was
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_a_signal_leaves_the_terminal_as_it_was(
     number: signal.Signals, code: int, tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]
 ) -> None:
-    tmux.start(sys.executable, script(tmp_path, _REPLAY), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, REPLAY), incident("hang-by-code").path)
     tmux.until("another branch")
     os.kill(tmux.child(), number)
     tmux.until(f"ended:{code}")
-    assert not tmux.alternate
+    assert tmux.as_it_was
     tmux.keys("echo ty''ped", "Enter")
     tmux.until("typed")
 
 
 def test_control_c_leaves(tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]) -> None:
-    tmux.start(sys.executable, script(tmp_path, _REPLAY), incident("hang-by-code").path)
+    tmux.start(sys.executable, script(tmp_path, REPLAY), incident("hang-by-code").path)
     tmux.until("another branch")
     tmux.keys("C-c")
     tmux.until("ended:0")
-    assert not tmux.alternate
+    assert tmux.as_it_was
 
 
 def test_a_crash_leaves_the_terminal_and_says_what_to_do(
@@ -119,7 +106,7 @@ def test_a_crash_leaves_the_terminal_and_says_what_to_do(
 ) -> None:
     tmux.start(sys.executable, script(tmp_path, _CRASH), incident("hang-by-code").path)
     tmux.until("ended:1")
-    assert not tmux.alternate
+    assert tmux.as_it_was
     assert "made to fail" in tmux.screen
     assert "Traceback" not in tmux.screen
     assert "oncall replay" in tmux.screen

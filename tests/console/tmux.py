@@ -8,6 +8,15 @@ from pathlib import Path
 
 _PATIENCE_S = 60.0
 
+REPLAY = """
+import sys
+from pathlib import Path
+from oncall.bundle.store import Bundle
+from oncall.console.app import run_console
+sys.exit(run_console(Bundle.open(Path(sys.argv[1])), live=False))
+"""
+"""A program that opens the console on the bundle that it is given."""
+
 
 class Tmux:
     """One tmux server of its own, with one window of 100 by 30."""
@@ -46,7 +55,28 @@ class Tmux:
     @property
     def alternate(self) -> bool:
         """Whether a full-screen program holds the terminal."""
-        return self._run("display-message", "-p", "#{alternate_on}").strip() == "1"
+        return self._told("alternate_on") == "1"
+
+    @property
+    def title(self) -> str:
+        """The title of the window, which a program may set."""
+        return self._told("pane_title")
+
+    @property
+    def buffers(self) -> str:
+        """What programs have copied, by name."""
+        return self._run("list-buffers")
+
+    @property
+    def as_it_was(self) -> bool:
+        """Whether the terminal is as a shell expects it: no full screen, no mouse, a cursor, lines and echo."""
+        flags = self._told("alternate_on"), self._told("mouse_any_flag"), self._told("cursor_flag")
+        device = self._told("pane_tty")
+        modes = subprocess.run(["stty", "-F", device, "-a"], check=True, capture_output=True, text=True).stdout.split()
+        return flags == ("0", "0", "1") and {"echo", "icanon", "isig", "icrnl"} <= {mode.rstrip(";") for mode in modes}
+
+    def _told(self, what: str) -> str:
+        return self._run("display-message", "-p", f"#{{{what}}}").strip()
 
     def until(self, text: str) -> str:
         """Wait for a text; returns the screen."""
@@ -60,10 +90,17 @@ class Tmux:
 
     def child(self) -> int:
         """The process id of the program in the window."""
-        shell = self._run("display-message", "-p", "#{pane_pid}").strip()
+        shell = self._told("pane_pid")
         done = subprocess.run(["pgrep", "-P", shell], check=True, capture_output=True, text=True)
         return int(done.stdout.split()[0])
 
     def close(self) -> None:
         """End the server and all in it."""
         subprocess.run(["tmux", "-S", self._socket, "kill-server"], check=False, capture_output=True)
+
+
+def script(folder: Path, text: str) -> Path:
+    """A Python program in a file."""
+    path = folder / "program.py"
+    path.write_text(text)
+    return path

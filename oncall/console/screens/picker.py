@@ -23,7 +23,10 @@ class PickerScreen(Screen[None]):
 
     app: "Host"
     CSS_PATH: ClassVar[list[str | PurePath]] = ["triage.tcss", "picker.tcss"]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", show=False),
+        *(Binding(str(number), f"take({number})", show=False) for number in range(1, 10)),
+    ]
 
     class Chosen(Message):
         """The incident of this name is to be opened."""
@@ -48,19 +51,27 @@ class PickerScreen(Screen[None]):
         self.query_one("#heading", Listing).show([Row("heading", (Span(words, Tone.STRONG),))])
         rows = [heading("choose one")]
         rows += [
-            Row(name, (say(f"{name:<{_NAME}}", Tone.HERE), say(title)), hang=_NAME)
-            for name, title in self._titles.items()
+            Row(
+                name,
+                (Span(f"{number:>2} ", Tone.STRONG), say(f"{name:<{_NAME}}", Tone.HERE), say(title)),
+                hang=_NAME + 3,
+            )
+            for number, (name, title) in enumerate(self._titles.items(), 1)
         ]
         self.query_one("#incidents", Listing).show(rows)
-        keys = (Span(" enter", Tone.HERE), Span(" open  "), Span("q", Tone.HERE), Span(" quit"))
+        numbers = f"1-{min(9, len(self._titles))}" if len(self._titles) > 1 else "1"
+        keys = (Span(f" enter {numbers}", Tone.HERE), Span(" open  "), Span("q", Tone.HERE), Span(" quit"))
         self.query_one("#picker-keys", Listing).show([Row("keys", keys)])
         self.query_one("#incidents", Listing).focus()
 
-    def action_take(self) -> None:
-        """Open the incident under the cursor."""
+    def action_take(self, number: int | None = None) -> None:
+        """Open the incident of this number, without one that under the cursor."""
         row = self.query_one("#incidents", Listing).row
-        if row is not None and not row.fixed:
+        names = list(self._titles)
+        if number is None and row is not None and not row.fixed:
             self.post_message(self.Chosen(row.key))
+        elif number is not None and number <= len(names):
+            self.post_message(self.Chosen(names[number - 1]))
 
     def on_screen_resume(self) -> None:
         """Back from an incident: end it."""

@@ -36,7 +36,7 @@ def origin_rows(snapshot: Snapshot) -> list[Row]:
 def _why_none(snapshot: Snapshot) -> str:
     if snapshot.report is None:
         return "no dump yet: they are fetched when the walk asks which rank holds up a collective"
-    return "no dump was fetched: the walk did not need any. Set TORCH_NCCL_TRACE_BUFFER_SIZE to have them."
+    return "no dump was fetched: this walk did not need any"
 
 
 def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:

@@ -33,7 +33,11 @@ def no_panels(snapshot: Snapshot) -> list[Row]:
 def panel_rows(panel: "Panel", glyphs: Glyphs) -> list[Row]:
     """One panel."""
     rows = [
-        Row("head", (say(f"{panel.question}  ", Tone.STRONG), Span(panel.verdict.upper(), _TONES[panel.verdict]))),
+        Row(
+            "head",
+            (say(f"{panel.question}  ", Tone.STRONG), Span(panel.verdict.upper(), _TONES[panel.verdict])),
+            copies=panel.query or None,
+        ),
         plain_row("reason", panel.reason, Tone.WARN if panel.verdict == "unknown" else Tone.PLAIN),
     ]
     if not panel.rows and panel.verdict != "unknown":

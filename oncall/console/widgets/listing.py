@@ -72,7 +72,7 @@ class Listing(ScrollView, can_focus=True):
         self._lines: list[tuple[int, Line]] = []
         self._needle = ""
         self._at = 0
-        self._width = 8
+        self._width = 0
         self._shift = 0
 
     @property
@@ -133,8 +133,11 @@ class Listing(ScrollView, can_focus=True):
         return at
 
     def _lay_out(self) -> None:
-        """Break the rows into lines; where not all of them fit, the scroll bar takes its column."""
-        whole, height = max(8, self.size.width), self.size.height
+        """Break the rows into lines; where not all of them fit, the scroll bar takes its column.
+
+        Before the pane has its place the screen's width is the best guess: a slow machine shows it for a moment.
+        """
+        whole, height = self.size.width or self.app.size.width, self.size.height
         self._width = whole
         self._lines = self._broken(whole) if self._wrapped else []
         if self._height > height:
@@ -203,6 +206,8 @@ class Listing(ScrollView, can_focus=True):
             self.refresh()
             self.post_message(self.Moved(self, self.row))
         self._reveal()
+        # Once more when rows that came with this one have their place: until then nobody can scroll to them.
+        self.call_after_refresh(self._reveal)
 
     def _reveal(self) -> None:
         """Scroll as little as shows the row under the cursor; a list that was not laid out yet waits for that."""
