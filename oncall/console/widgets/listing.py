@@ -206,8 +206,6 @@ class Listing(ScrollView, can_focus=True):
             self.refresh()
             self.post_message(self.Moved(self, self.row))
         self._reveal()
-        # Once more when rows that came with this one have their place: until then nobody can scroll to them.
-        self.call_after_refresh(self._reveal)
 
     def _reveal(self) -> None:
         """Scroll as little as shows the row under the cursor; a list that was not laid out yet waits for that."""
