@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the analysis; 0 nothing wrong, 10 cause found, 11 undecided, 12 no or not all dumps and nothing wrong."""
     # Imported here to keep `oncall --help` quick.
-    from oncall.flight_recorder import analyse, compare, load_paths
+    from oncall.flight_recorder import Pace, analyse, compare, load_paths
     from oncall.flight_recorder.answer import as_json, movement_json
     from oncall.flight_recorder.listing import list_entries
     from oncall.flight_recorder.report import as_text, narrow
@@ -45,9 +45,10 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(line + "\n")
         return NOTHING_FOUND
     dumps = load_paths(args.paths, prefix=args.prefix, processes=args.processes)
-    whole = analyse(dumps, world_size=args.world_size)
-    shown = narrow(whole, ranks, groups)
     movement = None if args.since is None else compare(dumps, load_paths([args.since], prefix=args.prefix))
+    still = movement is not None and movement.pace is Pace.STUCK
+    whole = analyse(dumps, world_size=args.world_size, still=still)
+    shown = narrow(whole, ranks, groups)
     if args.json:
         answer = as_json(shown) | ({} if movement is None else {"movement": movement_json(movement)})
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")

@@ -1,5 +1,6 @@
 """Names the origin of a hang from the dumps of its ranks."""
 
+from collections.abc import Sequence
 from statistics import median
 
 from oncall.flight_recorder.absent import coverage_of
@@ -15,17 +16,18 @@ _SEVERAL = 3
 """Ranks. One or two may have lost their device; that many that are slightly behind are rather a running job."""
 
 
-def analyse(dumps: DumpSet, *, world_size: int | None = None) -> Analysis:
+def analyse(dumps: DumpSet, *, world_size: int | None = None, still: bool = False) -> Analysis:
     """Find what the waiting ranks wait for in the end.
 
     `world_size` extends the job beyond the ranks that the dumps mention. A set without waiting ranks, or one that shows
-    the job moving while the dumps were taken, has no origins.
+    the job moving while the dumps were taken, has no origins. `still` says that the job is known to stand, by its log
+    or by an earlier snapshot: a moment at which all groups are within an operation is then no moment of a running job.
     """
     with without_collector():
-        return _analysed(dumps, world_size)
+        return _analysed(dumps, world_size, still)
 
 
-def _analysed(dumps: DumpSet, world_size: int | None) -> Analysis:
+def _analysed(dumps: DumpSet, world_size: int | None, still: bool) -> Analysis:
     groups = resolve(dumps.dumps, world_size)
     graph = Graph(view_ranks(dumps.dumps, groups), groups)
     coverage = coverage_of(dumps, groups)
@@ -37,12 +39,30 @@ def _analysed(dumps: DumpSet, world_size: int | None) -> Analysis:
     origins, undecided = Finder(graph).find()
     if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
         return Analysis((), (), coverage, graph.waiting, _MOVING, tables(graph, ()))
+    if not still and _all_within(graph, origins):
+        return Analysis((), (), coverage, graph.waiting, _WITHIN, tables(graph, ()))
     return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, None, tables(graph, origins))
 
 
 _MOVING = (
     "a rank is slightly behind and not all wait for it: the dumps were taken at different moments of a running job"
 )
+
+
+_WITHIN = (
+    "every group is within an operation that all its members joined: a running job looks like that at any moment, and "
+    "so does a network that stands still as a whole; a second snapshot decides (--since)"
+)
+
+
+def _all_within(graph: Graph, origins: Sequence[Origin]) -> bool:
+    """Whether several groups are within an operation and no rank waits for another group than its own."""
+    stalled = [origin for origin in origins if origin.kind is Kind.TRANSPORT_STALL]
+    if len(stalled) < 2 or len(stalled) < len(origins):
+        return False
+    within = {(origin.group, origin.seq) for origin in stalled}
+    fronts = [view.front for view in graph.views.values() if view.front is not None]
+    return all((graph.groups.known[front.group], front.seq) in within for front in fronts)
 
 
 def _slightly_behind(origin: Origin) -> bool:

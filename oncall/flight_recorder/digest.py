@@ -1,11 +1,12 @@
 """Turns a reduced dump (plain containers from a hostile file) into a checked `RankDump`."""
 
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
-from oncall.flight_recorder.entries import MAX_TEXT, EntryReader
-from oncall.flight_recorder.model import Counters, Group, Op, RankDump
+from oncall.flight_recorder.entries import MAX_TEXT, EntryReader, transfer_of
+from oncall.flight_recorder.model import Channel, Counters, Group, Op, RankDump
 
 MAX_WORLD = 1 << 20
 
@@ -47,6 +48,7 @@ class Digester:
             durations={
                 by_id[key]: _timed(rows) for key, rows in _mapping(reduced.get("durations")).items() if key in by_id
             },
+            channels=_channels(_mapping(reduced.get("channels")), by_id),
             total=len(ops) if total is None else total,
             wrapped=reduced.get("oldest") not in (0, None),
             span_s=_span_s(ops, _int(reduced.get("oldest_ns"))),
@@ -84,6 +86,17 @@ def _names_by_id(names: Mapping[str, str], config: Mapping[str, Group], status: 
         for group_id, name in ordered:
             known.setdefault(group_id, name)
     return known
+
+
+def _channels(by_id: Mapping[str, Any], names: Mapping[str, str]) -> dict[Channel, Sequence[int]]:
+    channels: dict[Channel, Sequence[int]] = {}
+    for own_id, rows in by_id.items():
+        for name, raw in _mapping(rows).items():
+            ends = transfer_of(name)
+            if ends is not None and own_id in names:
+                channel = Channel(names[own_id], ends[0] == "send", *ends[1])
+                channels[channel] = array("q", sorted(r for r in _list(raw) if _is_int(r) and r < 1 << 63))
+    return channels
 
 
 def _span_s(ops: Sequence[Op], oldest_ns: int | None) -> float | None:

@@ -131,10 +131,8 @@ class EntryReader:
             return None
         desc = group[1][:MAX_TEXT] if len(group) > 1 and isinstance(group[1], str) else None
         text = name[:MAX_TEXT] if isinstance(name, str) else ""
-        op, peers = _canonical(text), None
-        if is_p2p is True and (match := _P2P_NAME.search(text)):
-            here, there = int(match[2]), int(match[4])
-            op, peers = match[1], (here, there) if match[3] == "->" else (there, here)
+        ends = transfer_of(text) if is_p2p is True else None
+        op, peers = ends or (_canonical(text), None)
         dtypes = _first_type(types_in) + _first_type(types_out)
         share = self.share
         return _Call(share(group[0]), None if desc is None else share(desc), share(op), dtypes, peers)
@@ -166,6 +164,15 @@ class EntryReader:
         if stack is None:
             stack = self._stacks[key] = tuple(_frame(row) for row in rows if isinstance(row, dict))
         return stack
+
+
+def transfer_of(name: str) -> tuple[str, tuple[int, int]] | None:
+    """`send` or `recv` with its group-local (source, destination), of a profiling name; None for other operations."""
+    match = _P2P_NAME.search(name)
+    if match is None:
+        return None
+    here, there = int(match[2]), int(match[4])
+    return match[1], (here, there) if match[3] == "->" else (there, here)
 
 
 def _canonical(name: str) -> str:

@@ -1,6 +1,6 @@
 """What a Flight Recorder dump holds once it is read: frozen values, nothing of the file format."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -104,11 +104,21 @@ class Counters:
     completed: int | None
 
 
+class Channel(NamedTuple):
+    """One direction between two group-local ranks, seen from one of its ends."""
+
+    group: str
+    sends: bool
+    source: int
+    destination: int
+
+
 @dataclass(frozen=True, slots=True)
 class RankDump:
     """What is kept of one rank's dump.
 
-    `durations` are milliseconds by group name and sequence number; `total` counts the entries of the file, of which
+    `durations` are milliseconds by group name and sequence number; `channels` are the record numbers of all sends and
+    receives in the ring, ascending; `total` counts the entries of the file, of which
     `ops` are those the analysis reads; `descs` names the purpose of groups as entries state it; `wrapped` says that the
     ring no longer begins at the start of the job; `span_s` are the seconds from its oldest entry to its newest.
     """
@@ -123,6 +133,7 @@ class RankDump:
     descs: Mapping[str, str]
     counters: Mapping[str, Counters]
     durations: Mapping[str, Mapping[int, float]]
+    channels: Mapping[Channel, Sequence[int]]
     total: int
     wrapped: bool
     span_s: float | None
@@ -195,7 +206,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Waiting that the dumps cannot explain; `deciding` are the ranks whose dumps would decide."""
+    """Waiting that the dumps cannot explain; the dumps of the `deciding` ranks, or else their stacks, would decide."""
 
     deciding: tuple[int, ...]
     group: Group | None

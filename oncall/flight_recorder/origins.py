@@ -1,6 +1,6 @@
 """Turns the ends of the chains into origins: what kind of fault, whose, where in the code, and how sure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from oncall.flight_recorder import shift
 from oncall.flight_recorder.advice import next_check, says
@@ -16,6 +16,15 @@ from oncall.flight_recorder.waits import FAR_BEHIND, Graph, Hold, Node, Standing
 
 _POSITIVE_FIRST = {Grade.SURE: 0, Grade.LIKELY: 1, Grade.UNDECIDED: 2}
 _MAX_HOPS = 32
+_FEW_OF = 8
+_AHEAD = (
+    "these ranks wait in an operation that most others have not issued, and nothing is open on those: either it is one "
+    "call too many, or the others are held up on their hosts"
+)
+_UNPAIRED = (
+    "the rings no longer hold a collective that both ends took part in, so that their sends and receives cannot be "
+    "paired: TORCH_FR_BUFFER_SIZE is too small for the operations of one step of this job"
+)
 
 
 class Finder:
@@ -24,6 +33,7 @@ class Finder:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._programs = Programs(graph.views, graph.groups)
+        self._open: dict[str, list[tuple[Unit, Mapping[Node, int]]]] = {}
         self._holding: dict[Node, list[tuple[Unit, Hold]]] = {}
         for unit, standing in graph.standings.items():
             for rank, hold in standing.holds.items():
@@ -46,7 +56,7 @@ class Finder:
         lost, undecided = self._judge_unseen(unseen, explained, alone=not origins)
         origins += lost
         origins.sort(key=lambda o: (_POSITIVE_FIRST[o.grade], -o.explains.ranks, o.ranks))
-        return origins, undecided
+        return origins, [*self._left_open(), *undecided]
 
     def _judge(self, sink: Sink, steps: Mapping[Node, int]) -> list[Origin]:
         if len(sink.nodes) > 1:
@@ -58,7 +68,7 @@ class Finder:
             return []
         if self._graph.stalled(node):
             return [self._stalled(node, steps)]
-        return [self._not_issued(node, steps)]
+        return self._not_issued(node, steps)
 
     def _needs_dump(self, sink: Sink) -> bool:
         node = sink.nodes[0]
@@ -67,12 +77,35 @@ class Finder:
         holds = {hold for _, hold in self._holding.get(node, ())}
         return node not in self._graph.views or holds == {Hold.NO_COUNTERS}
 
-    def _not_issued(self, rank: int, steps: Mapping[Node, int]) -> Origin:
+    def _not_issued(self, rank: int, steps: Mapping[Node, int]) -> list[Origin]:
         wanted = [(unit, hold) for unit, hold in self._holding[rank] if hold is not Hold.QUEUED]
         unit, hold = min(wanted or self._holding[rank], key=lambda row: self._first_issue(row[0]))
+        if self._ahead_of_all(unit):
+            self._leave_open(unit, steps, _AHEAD)
+            return []
         kind = Kind.IN_LAUNCH if hold is Hold.IN_LAUNCH else Kind.STUCK_BEFORE_COLLECTIVE
         mine = self._graph.standings[unit].ops.get(rank) if kind is Kind.IN_LAUNCH else None
-        return self._origin(kind, (rank,), unit, steps, Grade.SURE, mine=mine)
+        return [self._origin(kind, (rank,), unit, steps, Grade.SURE, mine=mine)]
+
+    def _ahead_of_all(self, unit: Unit) -> bool:
+        """Whether hardly anybody joined an operation, and most members have neither issued it nor anything open."""
+        standing, views = self._graph.standings[unit], self._graph.views
+        members = len(self._graph.groups.known[unit.group].ranks)
+        idle = [r for r, hold in standing.holds.items() if hold is Hold.NOT_ISSUED and views[r].front is None]
+        return 2 * len(idle) > members and len(standing.joined) <= max(1, members // _FEW_OF)
+
+    def _leave_open(self, unit: Unit, steps: Mapping[Node, int], reason: str) -> None:
+        self._open.setdefault(reason, []).append((unit, steps))
+
+    def _left_open(self) -> Iterator[Undecided]:
+        """One statement for each reason why operations were left open."""
+        graph = self._graph
+        for reason, rows in self._open.items():
+            deciding = sorted({rank for unit, _ in rows for rank in graph.standings[unit].joined})
+            reached = sum(any(rank in steps for _, steps in rows) for rank in graph.waiting)
+            first = rows[0][0]
+            share = Share(reached, len(graph.waiting))
+            yield Undecided(tuple(deciding), graph.groups.known[first.group], first.seq, share, reason)
 
     def _first_issue(self, unit: Unit) -> tuple[int, int]:
         times = [op.created_ns for op in self._graph.standings[unit].ops.values() if op.created_ns]
@@ -93,6 +126,9 @@ class Finder:
         if standing.disagrees:
             return self._mismatch(unit, standing, steps)
         if standing.finished:
+            return []
+        if standing.guessed:
+            self._leave_open(unit, steps, _UNPAIRED)
             return []
         group = self._graph.groups.known[unit.group]
         if unit.rank is None and uneven_splits(standing.ops, len(group.ranks)):
@@ -137,6 +173,10 @@ class Finder:
         if not sink.final:
             return []
         units = [node for node in sink.nodes if isinstance(node, Unit)]
+        unpaired = next((unit for unit in units if self._graph.standings[unit].guessed), None)
+        if unpaired is not None:
+            self._leave_open(unpaired, steps, _UNPAIRED)
+            return []
         among = tuple(sorted(node for node in sink.nodes if not isinstance(node, Unit)))
         return [self._origin(Kind.CYCLE, (), units[0], steps, Grade.LIKELY, among=among)]
 

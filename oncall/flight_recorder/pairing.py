@@ -1,10 +1,12 @@
 """Pairs sends with receives. `p2p_seq_id` counts on each rank alone, so the two ends share no number."""
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from oncall.flight_recorder.groups import Groups
+from oncall.flight_recorder.model import Channel
 from oncall.flight_recorder.units import Batch, RankView, Transfer, Unit
 
 
@@ -19,15 +21,35 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The other end of one transfer: which rank, what it did, and its batch and transfer where recorded."""
+    """The other end of one transfer: which rank, what it did, and its batch and transfer where recorded.
+
+    `guessed` says that the rings no longer reach back to anything that both ends can be counted from.
+    """
 
     rank: int
     end: End
     batch: Batch | None = None
     transfer: Transfer | None = None
+    guessed: bool = False
 
 
-_Ends = list[tuple[Batch, Transfer]]
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One end of a channel: the record numbers of all its transfers in the ring, and the newest of them in full."""
+
+    records: Sequence[int]
+    ends: Sequence[tuple[Batch, Transfer]]
+
+    @property
+    def left_out(self) -> int:
+        """How many older ones are known by their number alone."""
+        return len(self.records) - len(self.ends)
+
+    @property
+    def first_open(self) -> int:
+        """The place of the oldest that is not over, counted like `records`."""
+        opened = (i for i, (batch, _) in enumerate(self.ends) if not batch.done)
+        return self.left_out + next(opened, len(self.ends))
 
 
 class Pairing:
@@ -41,7 +63,7 @@ class Pairing:
     def __init__(self, views: Mapping[int, RankView], groups: Groups) -> None:
         self._views = views
         self._groups = groups
-        self._ends: dict[tuple[int, int, bool, int, int], _Ends] = {}
+        self._sides: dict[tuple[int, int, bool, int, int], Side] = {}
 
     def counterparts(self, batch: Batch) -> list[Counterpart]:
         """The other end of each transfer of `batch`, in order."""
@@ -59,37 +81,44 @@ class Pairing:
             return Counterpart(other, End.NO_DUMP)
         mine = self._side(here, batch.unit.group, transfer.sends, transfer)
         theirs = self._side(there, batch.unit.group, not transfer.sends, transfer)
-        place = next(i for i, (b, t) in enumerate(mine) if b is batch and t is transfer)
-        partner = place + self._offset(here, there, mine, theirs)
-        if partner >= len(theirs):
-            return Counterpart(other, End.ABSENT)
+        place = next(i for i, (b, t) in enumerate(mine.ends) if b is batch and t is transfer)
+        offset = _offset(here, there, mine, theirs)
+        guessed = offset is None
+        if offset is None:
+            offset = theirs.first_open - mine.first_open
+        partner = mine.left_out + place + offset - theirs.left_out
+        if partner >= len(theirs.ends):
+            return Counterpart(other, End.ABSENT, guessed=guessed)
         if partner < 0:
-            return Counterpart(other, End.DONE)
-        found, end = theirs[partner]
-        return Counterpart(other, End.DONE if found.done else End.HELD, found, end)
+            return Counterpart(other, End.DONE, guessed=guessed)
+        found, end = theirs.ends[partner]
+        return Counterpart(other, End.DONE if found.done else End.HELD, found, end, guessed)
 
-    def _side(self, view: RankView, group: int, sends: bool, like: Transfer) -> _Ends:
+    def _side(self, view: RankView, group: int, sends: bool, like: Transfer) -> Side:
         key = (view.rank, group, sends, like.source, like.destination)
-        if key not in self._ends:
-            self._ends[key] = [
+        if key not in self._sides:
+            ends = [
                 (batch, transfer)
                 for batch in view.batches.get(group, ())
                 for transfer in batch.transfers
-                if (transfer.sends, transfer.source, transfer.destination) == (sends, like.source, like.destination)
+                if (transfer.sends, transfer.source, transfer.destination) == key[2:]
             ]
-        return self._ends[key]
+            channel = Channel(self._groups.known[group].name, *key[2:])
+            records = view.channels.get(channel, ())
+            whole = len(records) >= len(ends)
+            self._sides[key] = Side(records if whole else [batch.record for batch, _ in ends], ends)
+        return self._sides[key]
 
-    def _offset(self, here: RankView, there: RankView, mine: _Ends, theirs: _Ends) -> int:
-        """What to add to a place in `mine` to get the place of its partner in `theirs`."""
-        anchor = _shared_collective(here, there)
-        if anchor is not None:
-            mark_here, mark_there = here.seats[anchor.group].ops[anchor.seq], there.seats[anchor.group].ops[anchor.seq]
-            before_here = sum(batch.record < mark_here.record for batch, _ in mine)
-            before_there = sum(batch.record < mark_there.record for batch, _ in theirs)
-            return before_there - before_here
-        if _from_start(here, mine) and _from_start(there, theirs):
-            return 0
-        return _first_open(theirs) - _first_open(mine)
+
+def _offset(here: RankView, there: RankView, mine: Side, theirs: Side) -> int | None:
+    """What to add to a place in `mine` to get the place of its partner in `theirs`; None where nothing tells."""
+    anchor = _shared_collective(here, there)
+    if anchor is not None:
+        mark_here, mark_there = here.seats[anchor.group].ops[anchor.seq], there.seats[anchor.group].ops[anchor.seq]
+        return bisect_left(theirs.records, mark_there.record) - bisect_left(mine.records, mark_here.record)
+    if _from_start(here, mine) and _from_start(there, theirs):
+        return 0
+    return None
 
 
 def _shared_collective(here: RankView, there: RankView) -> Unit | None:
@@ -104,12 +133,9 @@ def _shared_collective(here: RankView, there: RankView) -> Unit | None:
     return max(shared)[1] if shared else None
 
 
-def _from_start(view: RankView, ends: _Ends) -> bool:
-    if not ends:
+def _from_start(view: RankView, side: Side) -> bool:
+    """Whether the ring holds all transfers of the group: it begins with the job, or with the group's first."""
+    if view.since_start or not side.ends:
         return True
-    batches = view.batches[ends[0][0].unit.group]
-    return batches[0].unit.seq == 1
-
-
-def _first_open(ends: _Ends) -> int:
-    return next((i for i, (batch, _) in enumerate(ends) if not batch.done), len(ends))
+    batches = view.batches[side.ends[0][0].unit.group]
+    return side.left_out == 0 and batches[0].unit.seq == 1

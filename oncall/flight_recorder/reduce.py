@@ -35,7 +35,7 @@ TAIL = 512
 TIMED = 128
 """Durations kept per group, for the question which rank waits least; the recorder has them with timing events only."""
 P2P_HISTORY = 512
-"""The same for a group with sends and receives: these are paired by counting back to a shared collective."""
+"""The same for a group with sends and receives, of which the finished ones show no state; older ones are counted."""
 
 DEVICE_BACKENDS = ("nccl", "nccl2", "ncclx", "rccl", "xccl", "hccl")
 """Backends whose `state` is read from device events; the others (gloo) only ever set `retired`."""
@@ -204,8 +204,8 @@ def _select(
 ) -> tuple[list[dict[str, Any]], dict[Any, list[dict[str, Any]]]]:
     """What the analysis reads, in record order, and the newest entries by group.
 
-    Counters (`counted`) stand for groups that were not used lately, so the tail of the ring is enough then; sends and
-    receives need all of it, to be counted from a collective that both ends share.
+    Counters (`counted`) stand for groups that were not used lately, so the tail of the ring is enough then; with sends
+    and receives all of it is looked at, as what is kept has to reach back to a collective that both ends share.
     """
     tail = entries[-TAIL:]
     with_p2p = {e["pg_id"] for e in tail if e["is_p2p"]}
@@ -226,6 +226,17 @@ def _select(
     return [by_record[i] for i in sorted(by_record)], groups
 
 
+def _channels(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, dict[str, list[Any]]]:
+    """The record numbers of all sends and receives in the ring, by group id and by name (`nccl:send 0->1`)."""
+    channels: dict[str, dict[str, list[Any]]] = {}
+    for key, own in groups.items():
+        for e in own if isinstance(key, (int, str)) else ():
+            name = e.get("profiling_name")
+            if e["is_p2p"] and isinstance(name, str):
+                channels.setdefault(str(key), {}).setdefault(name, []).append(e["record_id"])
+    return channels
+
+
 def _durations(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, list[list[Any]]]:
     timed = {}
     for key, own in groups.items():
@@ -240,8 +251,8 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
 
     All operations that are not over stay, and the newest entries of each group. `total` is the number of entries the
     ring held, `oldest` the lowest record number and `oldest_ns` when that was created, `durations` pairs of sequence
-    number and milliseconds by group id, `finished` whether any entry was complete (a dump of active operations only has
-    none). With `whole` every entry stays, for a listing.
+    number and milliseconds by group id, `channels` the record numbers of all sends and receives, `finished` whether any
+    entry was complete (a dump of active operations only has none). With `whole` every entry stays, for a listing.
     """
     entries = raw.get("entries")
     if not isinstance(entries, list):
@@ -268,6 +279,7 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
         "oldest": oldest,
         "oldest_ns": entries[0].get("time_created_ns") if entries else None,
         "durations": _durations(groups),
+        "channels": _channels(groups),
         "device": device,
         "finished": any(e["state"] == "completed" or (not device and e["retired"]) for e in kept),
     }

@@ -35,7 +35,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     for origin in analysis.origins:
         yield from _origin_lines(origin)
     for open_part in analysis.undecided:
-        yield from _undecided_lines(open_part)
+        yield from _undecided_lines(open_part, {each.rank for each in analysis.coverage.absent})
     for table in analysis.tables:
         yield from as_lines(table)
     yield from _coverage_lines(analysis)
@@ -61,11 +61,12 @@ def _hop_text(hop: Hop) -> str:
     return f"{what}: rank {fold_ranks(hop.held_by)} {hop.why}" if hop.held_by else f"{what}: {hop.why}"
 
 
-def _undecided_lines(open_part: Undecided) -> Iterator[str]:
+def _undecided_lines(open_part: Undecided, absent: Collection[int]) -> Iterator[str]:
     share = open_part.explains
     yield f"undecided: {open_part.reason}"
-    who = fold_ranks(open_part.deciding)
-    yield f"  {share.ranks} of {share.waiting} waiting ranks; the dumps of ranks {who} would decide"
+    who = f"rank{'' if len(open_part.deciding) == 1 else 's'} {fold_ranks(open_part.deciding)}"
+    what = "dumps" if set(open_part.deciding) & set(absent) else "stacks"
+    yield f"  {share.ranks} of {share.waiting} waiting ranks; the {what} of {who} would decide"
 
 
 def _coverage_lines(analysis: Analysis) -> Iterator[str]:

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from oncall.flight_recorder.groups import Groups
-from oncall.flight_recorder.model import Op, RankDump, Signature
+from oncall.flight_recorder.model import Channel, Op, RankDump, Signature
 
 
 class Unit(NamedTuple):
@@ -84,6 +84,7 @@ class RankView:
     """One rank as the graph sees it.
 
     `pending` is in record order: its first unit is what the rank waits on. All recorded before `settled` is over.
+    `since_start` says that the ring still begins with the job and lists what is over.
     """
 
     rank: int
@@ -91,6 +92,8 @@ class RankView:
     batches: dict[int, list[Batch]] = field(default_factory=dict)
     pending: list[Unit] = field(default_factory=list)
     settled: int = 1 << 64
+    since_start: bool = False
+    channels: Mapping[Channel, Sequence[int]] = field(default_factory=dict)
     last: Op | None = None
 
     @property
@@ -106,7 +109,12 @@ def view_ranks(dumps: Mapping[int, RankDump], groups: Groups) -> dict[int, RankV
 
 
 def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankView:
-    view = RankView(dump.rank, last=dump.ops[-1] if dump.ops else None)
+    view = RankView(
+        dump.rank,
+        since_start=not dump.wrapped and not dump.only_active and dump.total > 0,
+        channels=dump.channels,
+        last=dump.ops[-1] if dump.ops else None,
+    )
     collectives: dict[int, dict[int, Op]] = {group: {} for group in of.values()}
     p2p: dict[int, list[Op]] = defaultdict(list)
     launched: dict[tuple[int, int], list[Op]] = {}
@@ -121,7 +129,7 @@ def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankVi
     for (group, seq), same in launched.items():
         collectives[group][seq] = _merged(same)
     for name, group in of.items():
-        view.seats[group] = _seat(dump, name, collectives[group], group in p2p_groups)
+        view.seats[group] = _seat(dump, name, collectives[group], group in p2p_groups, view.since_start)
     for group, ops in p2p.items():
         view.batches[group] = _batches(dump, group, ops)
     rows = _pending(view)
@@ -135,7 +143,7 @@ def _closes(op: Op) -> bool:
     return "coalesced" in op.signature.op
 
 
-def _seat(dump: RankDump, name: str, ops: dict[int, Op], has_p2p: bool) -> Seat:
+def _seat(dump: RankDump, name: str, ops: dict[int, Op], has_p2p: bool, complete_view: bool) -> Seat:
     # In a group used for both kinds the counters mix collectives with sends and receives; gloo's always do.
     counters = dump.counters.get(name) if dump.device and not has_p2p else None
     finished = [seq for seq, op in ops.items() if op.done]
@@ -149,7 +157,7 @@ def _seat(dump: RankDump, name: str, ops: dict[int, Op], has_p2p: bool) -> Seat:
         recorded=max(ops, default=None),
         enqueued=counters.enqueued if counters else None,
         completed=completed,
-        complete_view=not dump.wrapped and not dump.only_active and dump.total > 0,
+        complete_view=complete_view,
         in_order=dump.device,
         ops=ops,
     )

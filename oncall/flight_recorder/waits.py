@@ -35,13 +35,17 @@ class Hold(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the members of one operation stand: who joined it, who finished it, who holds it up and why."""
+    """How the members of one operation stand: who joined it, who finished it, who holds it up and why.
+
+    `guessed` says that a send and a receive were paired without anything to count them from.
+    """
 
     joined: tuple[int, ...]
     finished: tuple[int, ...]
     holds: Mapping[int, Hold]
     ops: Mapping[int, Op]
     disagrees: bool
+    guessed: bool = False
 
 
 class Graph:
@@ -144,8 +148,9 @@ class Graph:
         joined, finished = [rank], []
         holds: dict[int, Hold] = {}
         ops = {rank: batch.op}
-        disagrees = False
+        disagrees = guessed = False
         for transfer, other in zip(batch.transfers, self.pairing.counterparts(batch), strict=True):
+            guessed |= other.guessed
             if other.end is End.DONE:
                 finished.append(other.rank)
             elif other.end is not End.HELD:
@@ -155,7 +160,7 @@ class Graph:
                 if other.batch is not None:
                     ops[other.rank] = other.batch.op
                 self._place_partner(other, joined, holds)
-        return Standing(tuple(joined), tuple(finished), holds, ops, disagrees)
+        return Standing(tuple(joined), tuple(finished), holds, ops, disagrees, guessed)
 
     def _place_partner(self, other: Counterpart, joined: list[int], holds: dict[int, Hold]) -> None:
         if other.batch is not None and self.views[other.rank].front == other.batch.unit:

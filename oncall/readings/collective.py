@@ -52,6 +52,9 @@ def collective(case: Case) -> Judgement:
         return unknown(f"{_undecided(analysis, unseen)} ({completeness})")
     if analysis.motion:
         return Judgement(verdict="no-fault", reason=f"{analysis.motion} ({completeness})")
+    if analysis.waiting:
+        waiting = len(analysis.waiting)
+        return unknown(f"{waiting} ranks wait, and nobody for a rank that is behind ({completeness}); ask again")
     return Judgement(verdict="no-fault", reason=f"no rank waits in the {completeness}")
 
 

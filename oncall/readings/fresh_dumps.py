@@ -9,7 +9,7 @@ from oncall.readings.case import Case
 from oncall.readings.dump_list import DumpList, dump_blobs, dump_list, live_blobs
 from oncall.readings.log_set import log_set
 from oncall.readings.process_table import process_table
-from oncall.readings.progress import newest_step
+from oncall.readings.progress import newest_step, stalled_after_s
 
 _TELL_AGE = ("flight_recorder", "processes", "logs")
 """The probes that tell how old a dump is, and how old it may be."""
@@ -44,7 +44,13 @@ def hang(case: Case) -> Analysis | None:
 
 def _analysed(case: Case) -> Analysis | None:
     fresh = fresh_dumps(case)
-    return None if fresh is None else analyse(fresh.dumps, world_size=case.ranks.world_size)
+    return None if fresh is None else analyse(fresh.dumps, world_size=case.ranks.world_size, still=_stands_still(case))
+
+
+def _stands_still(case: Case) -> bool:
+    logs = case.view("logs", log_set)
+    step = newest_step(logs) if logs else None
+    return step is not None and step.age_s is not None and step.age_s > stalled_after_s(case, step.normal_s)
 
 
 def fresh_dumps(case: Case) -> FreshDumps | None:

@@ -1,6 +1,6 @@
 """Judges simulated jobs of many ranks, faults and recorder settings; prints every wrong or missed one.
 
-    python tests/bench/simulated_faults.py [--shape small|large] [--seeds 20] [--faults skip,stuck] [--jobs 2]
+    python tests/bench/simulated_faults.py [--shape small|deep|large] [--seeds 20] [--faults skip,stuck] [--jobs 2]
 
 Needs the simulator `fr/frsim.py` of the shared material (ONCALL_SHARED, or the folder `shared` beside the checkout).
 """
@@ -37,6 +37,12 @@ SHAPES = {
         {"tp": 8, "pp": 1, "dp": 8, "ep": 1},
         {"tp": 4, "pp": 1, "dp": 16, "ep": 4},
         {"tp": 1, "pp": 2, "dp": 32, "ep": 8},
+    ],
+    # More sends and receives in a step than are kept in full.
+    "deep": [
+        {"tp": 1, "pp": 4, "dp": 4, "ep": 1, "microbatches": 128},
+        {"tp": 2, "pp": 2, "dp": 4, "ep": 1, "microbatches": 160},
+        {"tp": 1, "pp": 8, "dp": 2, "ep": 1, "microbatches": 128},
     ],
     "large": [
         {"tp": 8, "pp": 4, "dp": 32, "ep": 8},
@@ -87,7 +93,7 @@ def cases(shape: str, seeds: int, faults: list[str]) -> list[Case]:
                 "--fault-group",
                 group,
                 "--buffer",
-                rng.choice(["400", "900"]),
+                rng.choice(["400", "900"] if shape != "deep" else ["900", "4000"]),
             ]
             switches = ["--no-timing", "--no-timing", "--only-active", "--no-frames", "--wrap", "--naming=split"]
             switches += ["--p2p=plain", "--tp-mode=ar", "--coalesced-is-p2p", "--start-step=3"]
@@ -113,7 +119,9 @@ def judge(case: Case, drop: str) -> tuple[Case, str, str]:
             return case, *pace(case, folder, truth)
         for rank in dropped(drop, truth, case.seed):
             (folder / "dumps" / f"rank_{rank}").unlink(missing_ok=True)
-        analysis = analyse(load_paths([folder / "dumps"], processes=1), world_size=truth["world_size"])
+        dumps = load_paths([folder / "dumps"], processes=1)
+        # A job that hangs is known to: its log stands still.
+        analysis = analyse(dumps, world_size=truth["world_size"], still=truth["hung"])
         result, said = verdict(truth, analysis)
         if drop != "none" and not {rank for o in analysis.origins for rank in o.ranks} - set(truth["culprit_ranks"]):
             result = "right" if result == "right" else "open"

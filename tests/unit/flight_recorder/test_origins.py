@@ -7,6 +7,7 @@ import pytest
 from handwritten import Entry, blobs, completed, dump, entry
 
 from oncall.flight_recorder import Analysis, Grade, Kind, analyse, load_blobs
+from oncall.flight_recorder.report import as_text
 
 
 def judge(dumps: Mapping[int, dict[str, Any]], world: int | None = None) -> Analysis:
@@ -191,3 +192,28 @@ def test_gloo_counts_a_failed_operation_as_done() -> None:
     analysis = judge(dumps)
     assert analysis.origins == ()
     assert [(row.deciding, row.seq) for row in analysis.undecided] == [((3,), 2)]
+
+
+def test_a_lone_rank_ahead_of_all_may_be_wrong_or_early() -> None:
+    """Nothing is open on the seven others: they may be done, held up on their hosts, or about to come."""
+    analysis = analyse(
+        load_blobs(blobs({r: dump([completed(1), entry(2)][: 1 + (r == 3)], world=8) for r in range(8)}))
+    )
+    assert analysis.origins == ()
+    assert [row.deciding for row in analysis.undecided] == [(3,)]
+    assert "the stacks of rank 3 would decide" in as_text(analysis)
+
+
+def test_a_moment_at_which_all_groups_are_within_an_operation_is_a_stall_only_where_the_job_stands() -> None:
+    pairs = {rank: "[0, 1]" if rank < 2 else "[2, 3]" for rank in range(4)}
+    config = {rank: {"0": {"name": "0", "desc": "mesh_tp", "ranks": pair}} for rank, pair in pairs.items()}
+    loaded = load_blobs(blobs({r: dump([completed(1), entry(2)], pg_config=config[r]) for r in range(4)}))
+    running = analyse(loaded)
+    assert running.origins == ()
+    assert running.motion is not None
+    assert "second snapshot" in running.motion
+    standing = analyse(loaded, still=True)
+    assert [(origin.kind, origin.among) for origin in standing.origins] == [
+        (Kind.TRANSPORT_STALL, (0, 1)),
+        (Kind.TRANSPORT_STALL, (2, 3)),
+    ]

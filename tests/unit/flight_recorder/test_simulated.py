@@ -119,3 +119,23 @@ def test_the_answer_is_the_same_after_a_reduction_on_the_nodes(
     direct, there = as_json(analyse(load_paths([dumps]))), as_json(analyse(load_paths([reduced])))
     assert direct["origins"]
     assert direct == there
+
+
+DEEP = ("--tp=1", "--pp=4", "--dp=2", "--ep=1", "--microbatches=128")
+
+
+@pytest.mark.parametrize("seed", [2, 4, 6])
+def test_more_sends_in_a_step_than_are_kept_in_full_are_counted_all_the_same(simulator: Simulator, seed: int) -> None:
+    dumps, truth = simulator.run(f"--seed={seed}", "--fault=skip", "--fault-group=pp", "--buffer=4000", *DEEP)
+    analysis = analyse(load_paths([dumps]))
+    assert accused(analysis) == set(truth["culprit_ranks"])
+
+
+def test_sends_that_the_rings_do_not_let_count_are_left_undecided(simulator: Simulator) -> None:
+    deep = ("--tp=1", "--pp=8", "--dp=2", "--ep=1", "--microbatches=128")
+    dumps, truth = simulator.run("--seed=2", "--fault=skip", "--fault-group=pp", "--buffer=900", *deep)
+    analysis = analyse(load_paths([dumps]), still=True)
+    assert analysis.origins == ()
+    (undecided,) = analysis.undecided
+    assert set(truth["culprit_ranks"]) <= set(undecided.deciding)
+    assert "TORCH_FR_BUFFER_SIZE" in undecided.reason
