@@ -53,13 +53,20 @@ class Console(Host):
         """Begin to tick, and leave in order when the terminal goes or the system asks."""
         self.set_interval(1.0, self._tick)
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.exit, TERMINATED)
+        loop.add_signal_handler(signal.SIGTERM, self.exit, TERMINATED)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
 
     def open_bundle(self, bundle: Bundle, snapshot: Snapshot) -> None:
         """Begin a triage, and load the other screens once the first one stands."""
         super().open_bundle(bundle, snapshot)
         self.call_after_refresh(self.call_later, load_screens)
+
+    def _hang_up(self) -> None:
+        """Leave; where the terminal is gone, without a last word to it: Textual (8.2) would wait for ever to say it."""
+        if os.isatty(0):
+            self.exit(TERMINATED)
+        else:
+            os._exit(TERMINATED)
 
     def on_heard(self, event: Heard) -> None:
         """Show the newest snapshot, or the raw text that was asked for."""

@@ -1,6 +1,7 @@
 """The console in a real terminal: tmux, real keys, real signals."""
 
 import os
+import select
 import shutil
 import signal
 import sys
@@ -99,6 +100,21 @@ def test_control_c_leaves(tmux: Tmux, tmp_path: Path, incident: Callable[[str], 
     tmux.keys("C-c")
     tmux.until("ended:0")
     assert tmux.as_it_was
+
+
+def test_a_terminal_that_goes_away_takes_the_console_and_its_walk_along(
+    tmux: Tmux, tmp_path: Path, incident: Callable[[str], Bundle]
+) -> None:
+    tmux.start(sys.executable, script(tmp_path, REPLAY), incident("hang-by-code").path)
+    tmux.until("another branch")
+    console = tmux.child()
+    walks = [int(pid) for each in Path(f"/proc/{console}/task").glob("*/children") for pid in each.read_text().split()]
+    assert walks
+    ends = [os.pidfd_open(pid) for pid in (console, *walks)]
+    tmux.close()
+    for end in ends:
+        assert select.select([end], [], [], 60.0)[0]
+        os.close(end)
 
 
 def test_a_crash_leaves_the_terminal_and_says_what_to_do(
