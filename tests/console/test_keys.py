@@ -45,28 +45,22 @@ async def test_from_the_demo_to_the_copied_exclude_command_in_two_keys(name: str
     assert sent == [f"\x1b]52;c;{base64.b64encode(copied.encode()).decode()}\a"]
 
 
-@pytest.mark.parametrize("key", SCREENS)
 async def test_every_screen_is_one_key_away_and_escape_leads_back(
-    key: str, incident: Callable[[str], Bundle], console_of: ConsoleOf
+    incident: Callable[[str], Bundle], console_of: ConsoleOf
 ) -> None:
     console = console_of(incident("hang-by-code"))
     async with console.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press(key)
-        assert name_of(console) == SCREENS[key]
-        assert isinstance(console.focused, Listing)
+        for key, screen in SCREENS.items():
+            await pilot.press(key)
+            assert name_of(console) == screen
+            assert isinstance(console.focused, Listing)
+            await pilot.press("escape")
+            assert name_of(console) == "incident"
         await pilot.press("escape")
         assert name_of(console) == "incident"
-        await pilot.press("escape")
-        assert name_of(console) == "incident"
-
-
-async def test_one_screen_takes_the_place_of_another(incident: Callable[[str], Bundle], console_of: ConsoleOf) -> None:
-    console = console_of(incident("hang-by-code"))
-    async with console.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: console.snapshot.report)
         await pilot.press("2", "6", "3")
-        assert name_of(console) == "flight"
+        assert name_of(console) == "flight", "one screen takes the place of another"
         await pilot.press("escape")
         assert name_of(console) == "incident"
 
