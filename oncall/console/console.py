@@ -11,6 +11,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 
 from oncall.bundle.store import Bundle
 from oncall.console.actions import allowed, bindings, by_action
@@ -25,6 +26,7 @@ from oncall.console.screens.dialogs import Choose
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
+from oncall.console.widgets.scrollbar import WholeCells
 from oncall.errors import OncallError
 
 TERMINATED = 143
@@ -47,6 +49,7 @@ class Console(Host):
 
     def __init__(self, looks: Looks | None = None, *, deadline_s: float | None = None) -> None:
         super().__init__(looks, deadline_s=deadline_s)
+        ScrollBar.renderer = WholeCells
         self._kept: dict[str, Screen[None]] = {}
 
     def on_mount(self) -> None:

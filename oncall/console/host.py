@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from textual.app import App
 from textual.message import Message
-from textual.scrollbar import ScrollBar
 
 from oncall.bundle.store import Bundle
 from oncall.console.glyphs import ASCII, UNICODE, Glyphs
@@ -16,7 +15,6 @@ from oncall.console.orders import Order
 from oncall.console.session import Session, Told
 from oncall.console.snapshot import Snapshot
 from oncall.console.themes import THEMES, Paint, paint, theme_for
-from oncall.console.widgets.scrollbar import WholeCells
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,6 @@ class Host(App[int]):
 
     def __init__(self, looks: Looks | None = None, *, deadline_s: float | None = None) -> None:
         super().__init__()
-        ScrollBar.renderer = WholeCells
         self._looks = looks or Looks()
         self._deadline_s = deadline_s
         self._session: Session | None = None
