@@ -40,11 +40,19 @@ field() {
     sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null | head -n 1
 }
 
-# candidates: PIDs of processes that know their rank and, if MATCH is set, whose command line matches it.
+# told: lines "PID RANK" of processes that a launcher told their rank.
+told() {
+    $SUDO grep -saHzE '^(RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)=[0-9]+$' /proc/[0-9]*/environ | tr '\0' '\n' |
+        awk -F '[/:=]' '
+            BEGIN { order["RANK"] = 3; order["SLURM_PROCID"] = 2; order["OMPI_COMM_WORLD_RANK"] = 1 }
+            $2 != "proc" || $3 !~ /^[0-9]+$/ || $4 != "environ" || $6 !~ /^[0-9]+$/ { next }
+            order[$5] > best[$3] { best[$3] = order[$5]; rank[$3] = $6 }
+            END { for (pid in rank) print pid, rank[pid] }' | sort -n
+}
+
+# candidates: those of them that are Python or, if MATCH is set, whose command line matches it.
 candidates() {
-    for found in $($SUDO grep -lszE '^(RANK|SLURM_PROCID|OMPI_COMM_WORLD_RANK)=' /proc/[0-9]*/environ); do
-        pid=${found#/proc/}
-        pid=${pid%/environ}
+    told | while read -r pid rank; do
         if [ -n "$MATCH" ]; then
             tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qE -e "$MATCH" || continue
         else
@@ -53,35 +61,27 @@ candidates() {
                 *) case $(cat "/proc/$pid/comm" 2>/dev/null) in *python*|pt_*) ;; *) continue ;; esac ;;
             esac
         fi
-        echo "$pid"
-    done
-}
-
-# rank_of PID: its rank as the launcher told it.
-rank_of() {
-    for name in RANK SLURM_PROCID OMPI_COMM_WORLD_RANK; do
-        value=$(variable "$1" "$name")
-        if [ -n "$value" ]; then
-            echo "$value"
-            return
-        fi
+        echo "$pid $rank"
     done
 }
 
 # training_processes: lines "PID RANK" of those that are not a child (a data loader's worker) of one with the same rank.
 training_processes() {
     all=$(candidates)
-    for pid in $all; do
-        parent=$(field "$pid" PPid)
-        rank=$(rank_of "$pid")
+    echo "$all" | while read -r pid rank; do
+        [ -r "/proc/$pid/status" ] || continue
+        parent=
+        while read -r key value; do
+            [ "$key" = PPid: ] && parent=$value && break
+        done <"/proc/$pid/status"
         case "
 $all
 " in
             *"
-$parent
-"*) [ "$(rank_of "$parent")" = "$rank" ] && continue ;;
+$parent $rank
+"*) ;;
+            *) echo "$pid $rank" ;;
         esac
-        [ -n "$rank" ] && echo "$pid $rank"
     done
 }
 

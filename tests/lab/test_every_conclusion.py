@@ -23,7 +23,7 @@ from .states import GROUPS, Case
 
 pytestmark = pytest.mark.lab
 
-MOST_STAGES = 6
+MOST_STAGES = 8
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,23 @@ def test_processes_bring_rank_and_named_variables_only(mark: str) -> None:
     assert parts[-1].name == "end"
 
 
+@pytest.mark.parametrize(
+    ("told", "rank"),
+    [
+        ({"RANK": "3", "SLURM_PROCID": "0"}, "3"),
+        ({"RANK": "", "SLURM_PROCID": "5"}, "5"),
+        ({"RANK": "none", "OMPI_COMM_WORLD_RANK": "6", "SLURM_PROCID": "7"}, "7"),
+        ({"RANK": "none", "NOTE": "first\nRANK=1\n/proc/1/environ:RANK=2", "OMPI_COMM_WORLD_RANK": "8"}, "8"),
+    ],
+)
+def test_each_launcher_tells_the_rank_in_its_own_way(told: dict[str, str], rank: str, mark: str) -> None:
+    with rank_process(mark, 0, **told) as pid:
+        parts = ask("processes", matching(mark))
+    assert [(part.attributes["pid"], part.attributes["rank"]) for part in parts if part.name == "process"] == [
+        (str(pid), rank)
+    ]
+
+
 def test_a_data_loaders_worker_is_no_rank(mark: str) -> None:
     """A worker inherits RANK; only the process above it is the rank."""
     forks = "import os, sys, time\nif os.fork(): sys.stdout.write('ready\\n'); sys.stdout.flush()\ntime.sleep(600)"
