@@ -220,7 +220,7 @@ def test_a_moment_at_which_all_groups_are_within_an_operation_is_a_stall_only_wh
 
 
 def test_unequal_counters_of_a_pipeline_without_open_operations_are_no_fault() -> None:
-    """A dump of active operations at a moment without any: the middle stages make twice as many transfers as the ends."""
+    """A dump of active operations when none is: the middle stages make twice as many transfers as the ends."""
     counted = {0: 4, 1: 8, 2: 8, 3: 4}
     analysis = judge({r: dump([], world=4, pg_status={"0": status(n, n)}) for r, n in counted.items()})
     assert analysis.origins == ()
