@@ -78,9 +78,13 @@ def _kernel(case: Case, rank: int) -> str:
     own = [
         event
         for event in kernels.events
-        if event.host == place.host and event.pages is not False and event.pci_address in {None, place.pci_address}
+        if event.host == place.host
+        and event.pages is not False
+        and (place.pci_address is None or event.pci_address in {None, place.pci_address})
     ]
-    return "; ".join(describe_kernel(event) for event in own[:_KERNEL_LINES]) or "quiet"
+    told = "; ".join(describe_kernel(event) for event in own[:_KERNEL_LINES])
+    whose = place.pci_address is None and any(event.pci_address is not None for event in own)
+    return f"{told}; which GPU is its own is not known" if whose else told or "quiet"
 
 
 def _missing(case: Case, probe: str, rank: int) -> str:

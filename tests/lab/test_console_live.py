@@ -141,6 +141,7 @@ async def test_one_probe_again_then_all_as_a_new_triage_beside_the_old(
         assert third is not None
         assert third.bundle != second.bundle
         assert len(third.seen.kernel) == len(second.seen.kernel) + 1
+        assert "Xid 79" in third.suspects[0].says["kernel"], "no GPU of these nodes is known: none is cleared"
         await pilot.press("c")
         told = shown(console, "table")
         assert f"{second.started:%H:%M:%S}" in told
