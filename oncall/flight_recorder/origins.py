@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from oncall.flight_recorder import shift
 from oncall.flight_recorder.advice import next_check, says
+from oncall.flight_recorder.chains import longest_chain
 from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.mismatch import disagreement, uneven_splits
-from oncall.flight_recorder.model import Grade, Group, Hop, Kind, Op, Origin, Share, Undecided
+from oncall.flight_recorder.model import Grade, Kind, Op, Origin, Share, Undecided
 from oncall.flight_recorder.programs import Programs
 from oncall.flight_recorder.rings import breach_of
 from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
@@ -15,7 +16,6 @@ from oncall.flight_recorder.units import Unit
 from oncall.flight_recorder.waits import FAR_BEHIND, Graph, Hold, Node, Standing
 
 _POSITIVE_FIRST = {Grade.SURE: 0, Grade.LIKELY: 1, Grade.UNDECIDED: 2}
-_MAX_HOPS = 32
 _FEW_OF = 8
 _AHEAD = (
     "these ranks wait in an operation that most others have not issued, and nothing is open on those: either it is one "
@@ -249,31 +249,7 @@ class Finder:
             victim_frame=call_site(peer),
             grade=grade,
             explains=Share(sum(rank in steps for rank in graph.waiting), len(graph.waiting)),
-            chain=self._chain(steps),
+            chain=longest_chain(graph, steps),
             says=says(kind, ranks or among, group=group, seq=unit.seq, op=op, mine=mine),
             next_check=next_check(kind),
         )
-
-    def _chain(self, steps: Mapping[Node, int]) -> tuple[Hop, ...]:
-        """The longest of the shortest ways from a waiting rank to the end."""
-        graph = self._graph
-        start = max((rank for rank in graph.waiting if rank in steps), key=lambda r: (steps[r], -r), default=None)
-        hops: list[Hop] = []
-        node: Node | None = start
-        while node is not None and not isinstance(node, Unit) and len(hops) < _MAX_HOPS and steps.get(node, 0) > 0:
-            front = graph.views[node].front
-            if front is None:
-                break
-            standing = graph.standings[front]
-            nearest = min((rank for rank in standing.holds if rank in steps), key=lambda r: steps[r], default=None)
-            hops.append(self._hop(node, front, standing, nearest))
-            node = nearest
-        return tuple(hops)
-
-    def _hop(self, rank: int, unit: Unit, standing: Standing, nearest: int | None) -> Hop:
-        group: Group = self._graph.groups.known[unit.group]
-        op = standing.ops.get(rank)
-        nobody = "its members disagree on what it is" if standing.disagrees else "all joined it"
-        why = nobody if nearest is None else str(standing.holds[nearest])
-        held_by = () if nearest is None else (nearest,)
-        return Hop(rank, group, unit.seq, op.signature.op if op else "?", held_by, why)
