@@ -8,7 +8,7 @@ from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Share, Undecided
 from oncall.flight_recorder.origins import Finder
-from oncall.flight_recorder.table import tables
+from oncall.flight_recorder.tables import tables
 from oncall.flight_recorder.units import State, view_ranks
 from oncall.flight_recorder.waits import FAR_BEHIND, Graph
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from oncall.flight_recorder.collective_table import CollectiveTable
+
 
 class Kind(StrEnum):
     """The vocabulary of verdicts; each value is what `--json` prints."""
@@ -232,61 +234,6 @@ class Coverage:
     absent: tuple[Absent, ...]
     refused: tuple[Refused, ...]
     notes: tuple[str, ...]
-
-
-class CellState(StrEnum):
-    """How far the ranks of a column got with one collective."""
-
-    DONE = "done"
-    WAITS = "waits"
-    IN_LAUNCH = "in launch"
-    NOT_ISSUED = "not issued"
-    UNKNOWN = "not known"
-    """The ring no longer tells, and there is no counter."""
-    NO_DUMP = "no dump"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What the ranks of a column did at one sequence number.
-
-    `elements` is the number sent and `site` the call site as `function:line`; None where no entry says.
-    """
-
-    state: CellState
-    operation: str | None = None
-    elements: int | None = None
-    dtype: str | None = None
-    site: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """One sequence number, with a cell for each column of its table; `bad` marks where the ranks diverge.
-
-    `agrees` is False where operations or sizes differ, `one_site` where the same was called from different places.
-    """
-
-    sequence: int
-    cells: tuple[Cell, ...]
-    bad: bool
-    agrees: bool
-    one_site: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveTable:
-    """Sequence numbers around a divergence against the ranks of a group that behaved alike, the smallest set first.
-
-    `columns` are folded ranks (`0-4,6`), `waiting` counts the ranks at this group's operations, `more` the sets of
-    ranks beyond the last column.
-    """
-
-    group: str
-    waiting: int
-    columns: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    more: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from oncall.flight_recorder.collective_table import as_lines
 from oncall.flight_recorder.model import Analysis, Frame, Hop, Origin, Undecided
-from oncall.flight_recorder.table import as_lines
 from oncall.neutral import neutral
 from oncall.run.nodes import fold_ranks
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from oncall.flight_recorder.model import CollectiveTable
+from oncall.flight_recorder.collective_table import CollectiveTable
 from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import hang

@@ -12,7 +12,7 @@ from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.flight import origin_rows, table_rows
 from oncall.console.widgets.listing import Listing
-from oncall.flight_recorder.model import CollectiveTable
+from oncall.flight_recorder.collective_table import CollectiveTable
 from oncall.run.nodes import expand_ranks
 
 
@@ -45,7 +45,9 @@ class FlightScreen(TriageScreen):
         ):
             self._shown = True
             collectives.put_cursor(hanging)
-        self.query_one("#origins", Listing).show(origin_rows(snapshot))
+        origins, below = self.query_one("#origins", Listing), origin_rows(snapshot)
+        origins.display = bool(below)
+        origins.show(below)
 
     def open_row(self) -> None:
         """Choose a rank: one of each column of the table, or the suspects."""

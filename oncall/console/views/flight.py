@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, safe, say
 from oncall.console.snapshot import Snapshot
-from oncall.flight_recorder.table import cell_text
+from oncall.flight_recorder.collective_table import cell_text
 
 if TYPE_CHECKING:
-    from oncall.flight_recorder.model import Cell, CollectiveTable, TableRow
+    from oncall.flight_recorder.collective_table import Cell, CollectiveTable, TableRow
 
 _COLUMN = 46
 _DIFFERS = "they differ"

@@ -9,8 +9,8 @@ from handwritten import blobs, completed, dump, entry
 
 from oncall import cli
 from oncall.flight_recorder import analyse, as_json, load_blobs
+from oncall.flight_recorder.collective_table import cell_text
 from oncall.flight_recorder.report import as_text, neutral, place
-from oncall.flight_recorder.table import cell_text
 
 TORCH = "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 FRAMES = [

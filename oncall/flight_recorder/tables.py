@@ -1,11 +1,12 @@
-"""The table of an incident: sequence numbers around the divergence against the ranks that behaved alike."""
+"""Lays out what the groups of a hang did around it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from oncall.flight_recorder.collective_table import Cell, CellState, CollectiveTable, TableRow
 from oncall.flight_recorder.frames import call_site
-from oncall.flight_recorder.model import Cell, CellState, CollectiveTable, Op, Origin, TableRow
+from oncall.flight_recorder.model import Op, Origin
 from oncall.flight_recorder.units import RankView, Seat, State
 from oncall.flight_recorder.waits import Graph
 from oncall.run.nodes import fold_ranks
@@ -94,29 +95,3 @@ def _row(seq: int, cells: tuple[Cell, ...], bad: bool) -> TableRow:
         agrees=len({(cell.operation, cell.elements, cell.dtype) for cell in called}) <= 1,
         one_site=len({cell.site for cell in called}) <= 1,
     )
-
-
-def cell_text(cell: Cell, row: TableRow) -> str:
-    """A cell in a few words: what its row already agrees on is left out, as is the call site that all share."""
-    if cell.operation is None:
-        return cell.state
-    size = "" if row.agrees or cell.elements is None else f" {cell.elements:,}"
-    dtype = "" if row.agrees or cell.dtype is None else f" {cell.dtype}"
-    site = "" if row.one_site or cell.site is None else f" {cell.site}"
-    return f"{cell.operation}{size}{dtype}{site} {cell.state}"
-
-
-def as_lines(table: CollectiveTable) -> Iterator[str]:
-    """The table as text; `>` marks the row where they diverge."""
-    heads = [f"rank{'' if column.isdecimal() else 's'} {column}" for column in table.columns]
-    lines = [["  seq", *heads]]
-    lines += [
-        [f"{'> ' if row.bad else '  '}{row.sequence}", *(cell_text(cell, row) for cell in row.cells)]
-        for row in table.rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    yield f"group {table.group}: {table.waiting} ranks wait in it"
-    for line in lines:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-    if table.more:
-        yield f"  and {table.more} more sets of ranks"
