@@ -133,6 +133,19 @@ def bounded_memory(file_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep off the terminal what CPython 3.11 prints when a file claims a bytearray beyond all memory.
+
+    `bytearray_dealloc` complains of the half-made object through `sys.excepthook`; the load fails with MemoryError.
+    """
+    hook, sys.excepthook = sys.excepthook, lambda *_: None
+    try:
+        yield
+    finally:
+        sys.excepthook = hook
+
+
 def with_deep_stack(work: Callable[[], T]) -> T:
     """Call `work` on a thread whose stack fits the deepest nesting that `load_dump` lets pass."""
     before = threading.stack_size(_STACK_BYTES)
@@ -157,7 +170,7 @@ def load_dump(data: bytes) -> dict[str, Any]:
     if len(data) > _MOST_NESTED < len(data.translate(None, _OTHERS)):
         raise DumpError("refused: may be nested deeper than any dump is")
     try:
-        with bounded_memory(len(data)):
+        with bounded_memory(len(data)), _quiet():
             raw = json.loads(data) if data[:1] == b"{" else _Plain(_Source(data)).load()
     except DumpError:
         raise

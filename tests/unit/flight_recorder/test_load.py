@@ -106,6 +106,7 @@ def _pickle(body: bytes) -> bytes:
         pytest.param(_pickle(b"}r" + struct.pack("<I", 0x7FFFFFFF)), id="memo index of 2**31"),
         pytest.param(b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"x.", id="bytes of a terabyte"),
         pytest.param(_pickle(b"\x8b" + struct.pack("<i", 0x7FFFFFF0)), id="number of two gigabytes"),
+        pytest.param(b"\x80\x05\x96" + struct.pack("<Q", 1 << 60) + b"x.", id="bytearray beyond all memory"),
         pytest.param(b"[" * 200_000, id="not even a pickle"),
         pytest.param(b'{"entries":' + b"[" * 200_000, id="deep JSON"),
         pytest.param(_pickle(b"](" * 50_000), id="deep pickle"),
@@ -115,6 +116,16 @@ def test_hostile_content_is_refused(content: bytes) -> None:
     dumps = load_blobs([("rank_0", content)])
     assert dumps.dumps == {}
     assert len(dumps.refused) == 1
+
+
+def test_a_bytearray_beyond_all_memory_leaves_no_word_on_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    """CPython complains by what lay in the memory before, hence not every time."""
+    before = (b"](K\x01K\x02N\x88\x89e0", b"}X\x05\x00\x00\x00abcdeq\x00K\x07s0")
+    contents = [b"\x80\x05" + start + b"\x96" + struct.pack("<Q", 1 << 60) + b"x." for start in before]
+    for content in contents * 1000:
+        with pytest.raises(reduce.DumpError):
+            reduce.load_dump(content)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_values_of_the_wrong_type_do_not_end_the_run() -> None:
