@@ -29,7 +29,7 @@ def _stack(case: Case, rank: int) -> RawText:
         return RawText(title, (f"no stack of rank {rank} was taken: {case.coverage('stacks').describe()}",))
     pid, data = found
     lines = [line for dump in parse_pyspy(data).dumps for line in _threads(dump)]
-    lines = lines or data.decode("utf-8", "replace").splitlines()
+    lines = lines or data.decode("utf-8", "replace").split("\n")
     return RawText(title, tuple(lines[:_MOST_LINES]), f"py-spy dump --pid {pid}")
 
 

@@ -25,7 +25,7 @@ def parse_faulthandler(data: bytes, pid: int) -> StackDump | None:
     Such a dump names no thread and no state. The last one is called MainThread as py-spy does, unless the list was cut.
     """
     threads: list[tuple[str, int, list[Frame]]] = []
-    lines = strip_colour(data[:MAX_BYTES].decode("utf-8", "replace")).splitlines()
+    lines = strip_colour(data[:MAX_BYTES].decode("utf-8", "replace")).split("\n")
     cut = len(data) > MAX_BYTES
     for number, text in enumerate(lines, 1):
         if found := _THREAD.match(text):

@@ -206,7 +206,7 @@ def read_text(text: str) -> RasStatus | None:
     if "Communicators..." not in text or "Warnings" not in text:
         return None
     reader = _Text()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         reader.feed(line)
     return RasStatus(
         version[1] if version else None,

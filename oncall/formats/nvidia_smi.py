@@ -53,7 +53,7 @@ def read_link_errors(text: str) -> Mapping[tuple[str, int, str], int]:
     """(GPU UUID, link, what) → errors counted, from `nvidia-smi nvlink -e`."""
     counts: dict[tuple[str, int, str], int] = {}
     uuid = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if head := _LINK_GPU.match(line):
             uuid = head["uuid"]
         elif found := _LINK_COUNT.match(line):

@@ -79,7 +79,7 @@ def _listed(evidence: Evidence) -> Iterator[Checkpoint]:
             if part.name != "checkpoints":
                 continue
             folder = part.attributes.get("path", "")
-            for line in part.text.splitlines():
+            for line in part.text.split("\n"):
                 mtime, _, path = line.partition(" ")
                 number = _STEP_IN_NAME.search(PurePosixPath(path).name.lower())
                 step = whole(number[1]) if number else None

@@ -126,7 +126,7 @@ def _state(evidence: Evidence, host: str) -> HostState | None:
 
 
 def _counts(text: str) -> Iterator[tuple[str, int]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.replace(":", " ").split()
         count = whole(words[1]) if len(words) > 1 else None
         if count is not None:
@@ -143,7 +143,7 @@ def _sum(*counts: int | None) -> int | None:
 
 
 def _blocked_rows(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.split("\t")
         pid = whole(words[0])
         if pid is not None and len(words) == 3:
@@ -152,7 +152,7 @@ def _blocked_rows(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
 
 def _pressure(text: str) -> Iterator[tuple[str, float]]:
     """`memory full avg10=0.12 avg60=…` → memory, 0.12."""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         words = line.split()
         if len(words) > 2 and words[1] == "full" and words[2].startswith("avg10="):
             try:

@@ -53,7 +53,7 @@ def kernel_set(evidence: Evidence) -> KernelSet:
                 read.append(host)
                 events += _events(evidence, host, part.data)
             elif part.name == "refused":
-                refused[host] = part.text.strip().splitlines()[0] if part.text.strip() else "no reason given"
+                refused[host] = part.text.strip().split("\n")[0] if part.text.strip() else "no reason given"
     return KernelSet(tuple(events), tuple(read), refused)
 
 

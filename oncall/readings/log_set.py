@@ -154,7 +154,7 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
 
 
 def _attempts(text: str, clock: NodeClock | None) -> Iterator[_Attempt]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         mtime, _, path = line.partition(" ")
         found = _ATTEMPT.search(path)
         number, age = whole(found[1]) if found else None, age_s(clock, whole(mtime))

@@ -96,7 +96,7 @@ def gpu_inventory(evidence: Evidence) -> dict[str, dict[int, tuple[str, str]]]:
 
 def _nvidia_smi(text: str) -> dict[int, tuple[str, str]]:
     found = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         cells = [cell.strip() for cell in line.split(",")]
         index = whole(cells[0])
         if len(cells) == 3 and index is not None and (address := gpu_address(cells[2])):

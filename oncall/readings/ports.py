@@ -99,7 +99,7 @@ def _ports(host: str, parts: Sequence[Part]) -> Iterator[Port]:
 
 
 def _values(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         name, _, value = line.removeprefix("counter ").partition(" ")
         yield name, value.strip()
 

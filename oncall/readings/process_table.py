@@ -82,7 +82,7 @@ def process_table(evidence: Evidence) -> ProcessTable:
         processes += _processes(host, parts, node_clock(evidence, host))
         for part in parts:
             if part.name == "agents":
-                agents[host] = len(part.text.splitlines())
+                agents[host] = sum(bool(line) for line in part.text.split("\n"))
             elif part.name == "access" and (why := _blindness(part)):
                 blind[host] = why
     return ProcessTable(tuple(processes), agents, blind)
@@ -121,14 +121,14 @@ def _processes(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> I
 
 
 def _value(text: str, key: str) -> str:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith(key + " "):
             return line[len(key) + 1 :]
     return ""
 
 
 def _variables(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith("env ") and "=" in line:
             name, _, value = line[4:].partition("=")
             # Of thousands of processes most say the same.

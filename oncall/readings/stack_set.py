@@ -107,7 +107,7 @@ def _dump(part: Part, pid: int) -> StackDump | None:
 
 def _complaint(part: Part) -> str | None:
     """The first line of what the tool said."""
-    first = next(iter(part.text.strip().splitlines()), None)
+    first = part.text.strip().split("\n")[0]
     return first or ("py-spy gave nothing" if part.name == "stack-error" else None)
 
 

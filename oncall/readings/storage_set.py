@@ -92,7 +92,7 @@ def storage_set(evidence: Evidence) -> StorageSet:
 
 
 def _space(host: str, part: Part) -> Space:
-    rows = {line.split(" ", 1)[0]: line.split()[1:] for line in part.text.splitlines() if line.strip()}
+    rows = {line.split(" ", 1)[0]: line.split()[1:] for line in part.text.split("\n") if line.strip()}
     code = whole(" ".join(rows.get("exit", [])))
     blocks, inodes, mount = rows.get("blocks", []), rows.get("inodes", []), rows.get("mount", [])
     return Space(
@@ -123,8 +123,8 @@ def _size_kb(text: str) -> int | None:
 
 
 def _writers(host: str, first: Part, second: Part) -> Iterator[Writer]:
-    before = {(pid, path): (state, at) for pid, _, state, at, path in _rows(first.text.splitlines())}
-    for pid, rank, state, at, path in _rows(second.text.splitlines()):
+    before = {(pid, path): (state, at) for pid, _, state, at, path in _rows(first.text.split("\n"))}
+    for pid, rank, state, at, path in _rows(second.text.split("\n")):
         earlier = before.get((pid, path), (None, None))
         yield Writer(host, pid, rank, path, (earlier[0], state), (earlier[1], at))
 

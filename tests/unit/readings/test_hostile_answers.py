@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncall.readings.finding import UNKNOWN
+from oncall.readings.process_table import process_table
 from oncall.readings.registry import READINGS
 
 from .evidence import Part, Scene
@@ -81,3 +82,15 @@ def test_no_answer_at_all_is_unknown_to_every_reading_of_the_nodes(tmp_path: Pat
     for reading in READINGS.values():
         if set(reading.needs) & set(PARTS):
             assert reading.judge(scene.case).verdict == UNKNOWN, reading.name
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, mark: str) -> None:
+    """What other marks `str.splitlines` takes for line ends may stand in a command line that a job chose itself."""
+    said = f"env RANK=1\nenv WORLD_SIZE=2\ncommand python train.py --note a{mark}env RANK=0{mark}rss 7 kB\n"
+    scene = Scene(tmp_path).say("processes", {"node001": [("process", {"pid": "7", "rank": "1"}, said)]})
+    table = scene.case.view("processes", process_table)
+    assert table is not None
+    (process,) = table.processes
+    assert process.variables == {"RANK": "1", "WORLD_SIZE": "2"}
+    assert process.rss_kb is None
