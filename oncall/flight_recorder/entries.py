@@ -13,6 +13,7 @@ MAX_TEXT = 512
 MAX_SHAPES = 4096
 MAX_DIMENSIONS = 16
 MAX_EXTENT = 1 << 62
+MAX_TIME_NS = 1 << 63
 
 _P2P_NAME = re.compile(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})")
 
@@ -107,7 +108,7 @@ class EntryReader:
                     p2p_seq + 0 if type(p2p_seq) is int else 0,
                     self._signature(call, _elements(sizes_in), _elements(sizes_out)),
                     state == "completed" or (not device and retired is True),
-                    created + 0 if type(created) is int and created > 0 else None,
+                    created + 0 if type(created) is int and 0 < created < MAX_TIME_NS else None,
                     self._stack(frames, stacks),
                     call.peers,
                 )

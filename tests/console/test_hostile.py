@@ -81,7 +81,7 @@ def test_in_a_real_terminal_too(tmp_path: Path, incident: Callable[[str], Bundle
         tmux.until("another branch")
         title = tmux.title
         tmux.keys("7")
-        lines = tmux.until("the last note").splitlines()
+        lines = tmux.until("the last note", "y copy  / filter  n note").splitlines()  # the screen fills from above
         assert tmux.alternate
         assert tmux.title == title
         assert tmux.buffers == ""

@@ -78,15 +78,15 @@ class Tmux:
     def _told(self, what: str) -> str:
         return self._run("display-message", "-p", f"#{{{what}}}").strip()
 
-    def until(self, text: str) -> str:
-        """Wait for a text; returns the screen."""
+    def until(self, *texts: str) -> str:
+        """Wait until all of these texts stand there; returns the screen."""
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end:
             screen = self.screen
-            if text in screen:
+            if all(text in screen for text in texts):
                 return screen
             time.sleep(0.05)
-        raise AssertionError(f"{text!r} did not appear:\n{self.screen}")
+        raise AssertionError(f"{texts!r} did not appear:\n{self.screen}")
 
     def child(self) -> int:
         """The process id of the program in the window."""

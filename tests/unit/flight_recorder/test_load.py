@@ -142,7 +142,9 @@ def test_values_of_the_wrong_type_do_not_end_the_run() -> None:
 
 
 @pytest.mark.parametrize("value", [[1], {"a": 1}, 1.5, None, 10**5000, (1, (2,))], ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("key", ["pg_id", "is_p2p", "record_id", "process_group", "duration_ms", "state"])
+@pytest.mark.parametrize(
+    "key", ["pg_id", "is_p2p", "record_id", "process_group", "duration_ms", "state", "time_created_ns"]
+)
 def test_any_value_under_any_key(key: str, value: Any) -> None:
     odd = dump([completed(1), {**entry(2), key: value}], pg_status={value: {}} if isinstance(value, tuple) else {})
     odd["pg_config"]["0"]["ranks"] = [0, 1, value]
