@@ -65,3 +65,17 @@ def test_a_change_tells_what_was_and_what_is(report: Report) -> None:
     assert told["state"] == ("stopped", "running")
     assert told["answer"] == (report.headline, "Nothing is wrong.")
     assert told["rank 5"] == ("suspect, on node002", None)
+
+
+def test_an_age_that_grew_is_no_change_and_another_rank_is_one(report: Report) -> None:
+    older = msgspec.structs.replace(report, headline="No step for 10 s; rank 5 waits.")
+    for headline, changed in (("No step for 25.5 min; rank 5 waits.", 0), ("No step for 10 s; rank 6 waits.", 1)):
+        assert len(changes(older, msgspec.structs.replace(report, headline=headline))) == changed
+
+
+def test_a_step_that_answers_alike_in_other_words_has_not_changed(report: Report) -> None:
+    first, *others = report.steps
+    reworded = msgspec.structs.replace(report, steps=(msgspec.structs.replace(first, reason="other words"), *others))
+    assert changes(report, reworded) == ()
+    answered = msgspec.structs.replace(report, steps=(msgspec.structs.replace(first, verdict="unknown"), *others))
+    assert [change.what for change in changes(report, answered)] == [f"step {first.step}"]
