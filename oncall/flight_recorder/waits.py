@@ -24,7 +24,7 @@ FAR_BEHIND = 8
 class Hold(StrEnum):
     """Why an operation cannot finish because of one member."""
 
-    NO_DUMP = "no dump"
+    NO_DUMP = "left no dump"
     NO_COUNTERS = "its dump does not say whether it issued this"
     NOT_ISSUED = "has not issued it"
     IN_LAUNCH = "is inside the launch call"
