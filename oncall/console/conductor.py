@@ -27,10 +27,11 @@ from oncall.console.publishing import PUBLISH_EVERY_S, Listener, Publisher
 from oncall.console.raw import raw_text
 from oncall.console.snapshot import Snapshot
 from oncall.console.steering import SteeredWalk
+from oncall.errors import OncallError
 from oncall.playbook.engine import Overruling
 from oncall.playbook.events import Acted, Noted, ProbeFinished, WalkEvent
 from oncall.playbook.journal import read_journal, standing_of
-from oncall.playbook.loader import shipped
+from oncall.playbook.loader import known
 from oncall.playbook.sources import LiveSource, RecordedSource
 from oncall.probes.catalogue import PROBES, SERVERS
 from oncall.readings.registry import READINGS
@@ -89,7 +90,7 @@ class Conductor:
         self._walk.remember(standing)
         hosts = len(expand_hosts(self._case.run.nodes))
         self._publisher.recall(journal)
-        seen = replace(self._publisher.snapshot, hosts=hosts, playbooks=tuple(sorted(shipped())))
+        seen = replace(self._publisher.snapshot, hosts=hosts, playbooks=tuple(known()))
         self._publisher.publish(replace(seen, guided=first.guided or resumes))
         playbook = standing.playbook or await chosen_playbook(self._bundle, self._source, self._case)
         self._walk.start(playbook, announce=first.guided and not resumes)
@@ -125,13 +126,14 @@ class Conductor:
             case Back():
                 self._walk.back()
             case ChoosePlaybook():
-                self._walk.choose(order.playbook)
+                self._choose(order.playbook)
             case RenewProbes():
                 self._renew(order.probes)
             case _:
                 aside = asyncio.create_task(self._obey_aside(order), name=type(order).__name__)
                 self._asides.add(aside)
                 aside.add_done_callback(self._asides.discard)
+                self._publisher.watch(aside, "what was asked for failed")
 
     async def _obey_aside(self, order: Order) -> None:
         """What the walk does not wait for."""
@@ -166,6 +168,13 @@ class Conductor:
         if earlier is not None:
             before = await replay(earlier, lambda _: None)
             self._publisher.publish(replace(self._publisher.snapshot, before=before))
+
+    def _choose(self, playbook: str) -> None:
+        """A site's own playbook may have mistakes: they are told, and the walk goes on as it was."""
+        try:
+            self._walk.choose(playbook)
+        except OncallError as error:
+            self._publisher.publish(replace(self._publisher.snapshot, problem=error.cause))
 
     def _renew(self, probes: tuple[str, ...]) -> None:
         """Put these probes anew, or where none is named those of the step at hand in guided mode, else all."""

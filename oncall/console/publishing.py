@@ -9,6 +9,7 @@ from oncall.bundle.store import Bundle
 from oncall.console.progress import take_in, take_in_all
 from oncall.console.raw_text import RawText
 from oncall.console.snapshot import Snapshot
+from oncall.errors import OncallError
 from oncall.playbook.events import WalkEvent
 
 Listener: TypeAlias = Callable[[Snapshot | RawText], None]
@@ -54,6 +55,20 @@ class Publisher:
         except OSError as error:
             self.publish(replace(self.snapshot, problem=f"the bundle cannot be written: {error}"))
 
+    def watch(self, task: "asyncio.Task[None]", what: str) -> None:
+        """Tell that `what` failed, and why, should this task end so."""
+
+        def ended(task: "asyncio.Task[None]") -> None:
+            if not task.cancelled() and (error := task.exception()):
+                self.publish(replace(self.snapshot, problem=f"{what}: {cause_of(error)}"))
+
+        task.add_done_callback(ended)
+
     def _flush(self) -> None:
         self._due = None
         self.tell(self.snapshot)
+
+
+def cause_of(error: BaseException) -> str:
+    """Why something failed, in words for the screen."""
+    return error.cause if isinstance(error, OncallError) else f"{type(error).__name__}: {error}"

@@ -40,7 +40,8 @@ class Snapshot:
     """One moment of a triage.
 
     `here` is the step being walked, `proposal` the judgement that waits for the operator's word in guided mode.
-    `before` is the report of the same run that this one can be laid beside. `problem` says why nothing more will come.
+    `before` is the report of the same run that this one can be laid beside. `problem` says what failed
+    last, such as the walk itself.
     """
 
     start: Start

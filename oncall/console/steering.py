@@ -30,6 +30,7 @@ class SteeredWalk:
         self._going: asyncio.Task[None] | None = None
         self._began = time.monotonic()
         self._walker: Walker
+        self._chosen: str
 
     @property
     def step(self) -> Step | None:
@@ -37,16 +38,21 @@ class SteeredWalk:
         return self._walker.step
 
     def start(self, playbook: str, *, announce: bool) -> None:
-        """Stand at the start of a playbook; `announce` where it was the operator who chose it."""
+        """Stand at the start of a playbook, by name or path; `announce` where it was the operator who chose it.
+
+        Raises UsageError and ConfigError as `load` does; then the walk stands where it stood.
+        """
+        loaded = load(playbook)
         publisher = self._publisher
+        self._chosen = playbook
         if announce:
             publisher.keeps = True
             publisher.hear(WalkStarted(at=datetime.now(UTC), playbook=playbook, guided=publisher.snapshot.guided))
-        loaded = load(playbook)
         self._case.findings = ()
         self._walker = Walker(loaded, self._source, self._case, publisher.hear)
         filled = _filled(self._case, loaded)
-        publisher.publish(replace(publisher.snapshot, playbook=filled, report=None, proposal=None, here=loaded.start))
+        fresh = replace(publisher.snapshot, report=None, proposal=None, problem=None)
+        publisher.publish(replace(fresh, playbook=filled, here=loaded.start))
         self._draft()
 
     def remember(self, standing: Standing) -> None:
@@ -67,19 +73,19 @@ class SteeredWalk:
         if self._going is not None:
             self._going.cancel()
         self._going = asyncio.create_task(self._walk_on(), name="walk")
-        self._going.add_done_callback(self._walked)
+        self._publisher.watch(self._going, "the walk ended early")
 
     def choose(self, playbook: str) -> None:
         """Walk another playbook, without the verdicts that the operator gave in this one."""
-        self._overrulings = {}
         self.start(playbook, announce=True)
+        self._overrulings = {}
         self.go()
 
     def guide(self, *, on: bool) -> None:
         """Begin anew with each verdict waiting for the operator's word, or go on without."""
         self._publisher.publish(replace(self._publisher.snapshot, guided=on))
         if on:
-            self.start(self._walker.playbook.playbook, announce=True)
+            self.start(self._chosen, announce=True)
         self.go()
 
     def decide(self, overruling: Overruling | None) -> None:
@@ -110,7 +116,7 @@ class SteeredWalk:
         snapshot = self._publisher.snapshot
         if not snapshot.guided:
             self._publisher.publish(replace(snapshot, before=before or snapshot.before))
-            self.start(self._walker.playbook.playbook, announce=False)
+            self.start(self._chosen, announce=False)
         self.go()
 
     def _overruling(self) -> Overruling | None:
@@ -130,11 +136,6 @@ class SteeredWalk:
         took_s = time.monotonic() - self._began
         report = build_report(walk, bundle=publisher.snapshot.start.bundle, took_s=took_s)
         publisher.publish(replace(publisher.snapshot, report=report, here=None, proposal=None, waiting=None))
-
-    def _walked(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()):
-            problem = f"the walk ended early: {type(error).__name__}: {error}"
-            self._publisher.publish(replace(self._publisher.snapshot, problem=problem))
 
     def _draft(self) -> None:
         snapshot = self._publisher.snapshot

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from oncall.bundle.store import AUTOMATIC, Bundle
 from oncall.console.bundles import fresh_bundle
-from oncall.console.orders import Note
+from oncall.console.orders import ChoosePlaybook, FindEarlier, Guide, Note
 from oncall.console.session import Session, Told
 from oncall.console.snapshot import Snapshot, Start
 from oncall.playbook.events import Noted
@@ -129,8 +131,100 @@ def test_a_run_file_that_cannot_be_read_is_told(
     console, process = walking
     bundle.write("run.toml", b"nodes = [")
     console.send((bundle.path, first(bundle), None))
-    assert "run.toml" in console.recv().problem
+    assert "run.toml" in console.recv()
     assert process.wait(_PATIENCE_S) == 0
+
+
+def test_why_a_walk_could_not_begin_is_told_last(
+    session: Session, told: "queue.SimpleQueue[Told]", bundle: Bundle
+) -> None:
+    """The end of the process, which follows, does not hide the reason."""
+    bundle.write("run.toml", b"nodes = [")
+    session.start()
+    until(told, lambda snapshot: snapshot.problem)
+    session._thread.join(_PATIENCE_S)
+    assert told.empty()
+
+
+def test_an_interpreter_that_is_gone_is_told(
+    session: Session, told: "queue.SimpleQueue[Told]", monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    session.start()
+    problem = until(told, lambda snapshot: snapshot.problem).problem
+    assert problem is not None
+    assert "cannot be started" in problem
+    assert str(tmp_path / "python") in problem
+
+
+def test_what_the_interpreter_says_of_its_end_is_told(
+    session: Session, told: "queue.SimpleQueue[Told]", monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As of an environment that cannot be read any more."""
+    (tmp_path / "msgspec.py").write_text("raise PermissionError('lib is not readable')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    session.start()
+    problem = until(told, lambda snapshot: snapshot.problem).problem
+    assert problem == "the walk's process ended early, exit code 1: PermissionError: lib is not readable"
+
+
+def test_leaving_a_process_that_cannot_be_ended_comes_to_an_end(
+    session: Session, told: "queue.SimpleQueue[Told]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that waits for a mount that is gone stays even when it is killed; a stopped one here stands for it."""
+    session.start()
+    until(told, lambda snapshot: snapshot.playbook)
+    (walk,) = children()
+    os.kill(walk, signal.SIGSTOP)
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess.Popen, "kill", lambda _: None)
+        session.stop()
+    assert children() == [walk]
+
+
+def test_a_playbook_with_mistakes_leaves_the_walk_as_it_was(
+    session: Session, told: "queue.SimpleQueue[Told]", tmp_path: Path
+) -> None:
+    (tmp_path / "site.yaml").write_text("playbook: [")
+    session.start()
+    known = until(told, lambda snapshot: snapshot.report)
+    session.give(ChoosePlaybook(str(tmp_path / "site.yaml")))
+    after = until(told, lambda snapshot: snapshot.problem)
+    assert after.problem is not None
+    assert "site.yaml:1" in after.problem
+    assert after.report == known.report
+    session.give(ChoosePlaybook("slowdown"))
+    assert until(told, lambda snapshot: snapshot.report and not snapshot.problem).report != known.report
+
+
+def test_going_step_by_step_walks_the_same_file_anew(
+    session: Session, told: "queue.SimpleQueue[Told]", tmp_path: Path
+) -> None:
+    """A site's playbook may bear the name of the shipped one that it extends."""
+    site = tmp_path / "site.yaml"
+    site.write_text("extends: hang\nplaybook: hang\nstart: restarting\n")
+    session.start()
+    until(told, lambda snapshot: snapshot.report)
+    session.give(ChoosePlaybook(str(site)))
+    session.give(Guide(on=True))
+    guided = until(told, lambda snapshot: snapshot.guided and snapshot.proposal)
+    assert guided.here == "restarting"
+
+
+def test_an_earlier_triage_that_cannot_be_read_is_told(
+    session: Session, told: "queue.SimpleQueue[Told]", bundle: Bundle
+) -> None:
+    earlier = bundle.path.with_name("earlier")
+    shutil.copytree(bundle.path, earlier)
+    manifest = msgspec.structs.replace(bundle.manifest, started=bundle.manifest.started - timedelta(hours=1))
+    Bundle.open(earlier).write("manifest.json", msgspec.json.encode(manifest))
+    (earlier / "run.toml").write_text("nodes = [")
+    session.start()
+    until(told, lambda snapshot: snapshot.report)
+    session.give(FindEarlier())
+    problem = until(told, lambda snapshot: snapshot.problem).problem
+    assert problem is not None
+    assert str(earlier / "run.toml") in problem
 
 
 def test_a_new_triage_chooses_its_playbook_anew(
