@@ -60,7 +60,9 @@ def _nothing_wrong_seen(case: Case, running: int, missing: _Missing, blind: Mapp
     if case.ranks.world_size is None:
         return unknown(f"{running} processes run, but nothing tells how many there must be")
     if missing.unseen:
-        told = "; ".join([case.coverage("processes").describe(), *(f"{host}: {why}" for host, why in blind.items())])
+        coverage = case.coverage("processes")
+        hidden = (f"{host}: {why}" for host, why in blind.items() if host not in coverage.missing)
+        told = "; ".join([coverage.describe(), *hidden])
         return unknown(f"{running} ranks run; not seen: {fold_ranks(missing.unseen)} ({told})")
     if missing.ended:
         return unknown(f"ranks {fold_ranks(missing.ended)} have ended, as their logs say because others were missing")

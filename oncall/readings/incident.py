@@ -14,6 +14,7 @@ from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.log_set import LogSet, log_set
 from oncall.readings.log_zone import log_clock, shifts
+from oncall.readings.outlived import last_step
 from oncall.run.nodes import fold_hosts
 
 _SUFFERING = frozenset({Part.COLLECTIVE, Part.STALL})
@@ -22,10 +23,14 @@ _FROM_LOGS = "nccl"
 
 @dataclass(frozen=True)
 class RunIncidents:
-    """All recent incidents in the order of time; `kernel` holds the recent kernel events by host and line."""
+    """All recent incidents in the order of time; `kernel` holds the recent kernel events by host and line.
+
+    `outlived` are recent ones after which a job that has stopped by now went on to finish steps: no incident is theirs.
+    """
 
     order: IncidentOrder
     kernel: Mapping[tuple[str, int], KernelEvent]
+    outlived: tuple[KernelEvent, ...] = ()
 
     def kernel_event(self, occurrence: Occurrence) -> KernelEvent | None:
         """The kernel event that an occurrence was made of, None where a training log told it."""
@@ -57,10 +62,12 @@ class RunIncidents:
 def run_incidents(case: Case) -> RunIncidents:
     """Order what the kernels logged of late and what the current attempt's logs say of collectives and workers."""
     kernels, logs = case.view("kernel", kernel_set), case.view("logs", log_set)
-    events = [event for event in (kernels.events if kernels else ()) if recent(case, event.at)]
+    last, all_recent = last_step(case), [e for e in (kernels.events if kernels else ()) if recent(case, e.latest)]
+    outlived = tuple(event for event in all_recent if last is not None and last.outlived(event))
+    events = [event for event in all_recent if last is None or not last.outlived(event)]
     occurrences = [Occurrence(e.event, e.host, e.at, e.uncertainty_s or 0.0) for e in events]
     occurrences += [each for each in _log_occurrences(case, logs) if recent(case, each.at)]
-    return RunIncidents(order(occurrences), {(e.host, e.event.first_line): e for e in events})
+    return RunIncidents(order(occurrences), {(e.host, e.event.first_line): e for e in events}, outlived)
 
 
 def recent(case: Case, at: datetime | None) -> bool:

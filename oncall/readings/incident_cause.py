@@ -1,6 +1,6 @@
 """Of all incidents of a run those that a fault of its hardware began, and what each led to."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from oncall.readings.incident import RunIncidents, consequence, overlap, suffered
@@ -39,12 +39,14 @@ class Cause:
         return overlap(_occurrence(self.first), _occurrence(other.first))
 
 
-def told_causes(incidents: RunIncidents, hosts: Collection[str]) -> tuple[Cause, ...]:
-    """The causes that touch these hosts, the earliest first.
+def told_causes(
+    incidents: RunIncidents, hosts: Collection[str], concerns: Callable[[KernelEvent], bool] = lambda _event: True
+) -> tuple[Cause, ...]:
+    """The causes that touch these hosts, the earliest first, with at least one event that `concerns` those asked about.
 
     Where ranks suffered from some of them, only those count, and others that may have come as early.
     """
-    causes = list(_causes(incidents, hosts))
+    causes = [cause for cause in _causes(incidents, hosts) if any(concerns(event) for event in cause.events)]
     hurting = [cause for cause in causes if cause.suffered]
     if not hurting:
         return tuple(causes)

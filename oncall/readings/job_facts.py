@@ -136,7 +136,7 @@ def _xids(case: Case) -> Iterator[Xid]:
     oldest = case.now - timedelta(seconds=case.run.thresholds.recent_s)
     for event in kernels.events if kernels else ():
         code = event.event.number("xid")
-        if code is not None and event.pages is not False and (event.at is None or event.at >= oldest):
+        if code is not None and event.pages is not False and (event.latest is None or event.latest >= oldest):
             ranks = ranks_of(case, event)
             place = case.ranks.at(ranks[0]) if ranks else None
             yield Xid(code, event.host, place.gpu_index if place else None, event.at)

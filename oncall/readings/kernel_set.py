@@ -9,7 +9,9 @@ from oncall.formats.event import Event
 from oncall.formats.kernel import read_kernel
 from oncall.formats.kernel_summary import should_page
 from oncall.formats.kernel_time import EventTime, event_time
+from oncall.readings.boots import Boots
 from oncall.readings.clock import node_clock
+from oncall.readings.cut_answers import why_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,8 @@ class KernelEvent:
     """One event of a node's kernel log.
 
     `at` is UTC, within `uncertainty_s` either way; None where the line holds no time. `pages` is whether it should
-    wake somebody when it hits a running job, None where no table tells. `line` is the first line as logged.
+    wake somebody when it hits a running job, None where no table tells. `line` is the first line as logged. `before` is
+    the last boot for an event of an earlier one whose own time is not known.
     """
 
     host: str
@@ -26,6 +29,12 @@ class KernelEvent:
     uncertainty_s: float | None
     pages: bool | None
     line: str
+    before: datetime | None = None
+
+    @property
+    def latest(self) -> datetime | None:
+        """When it happened, or by when it had; None where nothing bounds it."""
+        return self.at or self.before
 
     @property
     def pci_address(self) -> str | None:
@@ -35,7 +44,10 @@ class KernelEvent:
 
 @dataclass(frozen=True, slots=True)
 class KernelSet:
-    """All events in the order of each node's log; `refused` tells why a node's log could not be read."""
+    """All events in the order of each node's log.
+
+    `read` are the hosts whose log came whole, `refused` tells why another's did not; what came of it counts.
+    """
 
     events: tuple[KernelEvent, ...]
     read: tuple[str, ...]
@@ -48,9 +60,14 @@ def kernel_set(evidence: Evidence) -> KernelSet:
     read = []
     refused = {}
     for host in evidence.asked:
-        for part in evidence.parts(host):
+        parts = evidence.parts(host)
+        cut = why_cut(evidence.answers.get(host), parts)
+        for part in parts:
             if part.name == "kernel":
-                read.append(host)
+                if cut is None:
+                    read.append(host)
+                else:
+                    refused[host] = cut
                 events += _events(evidence, host, part.data)
             elif part.name == "refused":
                 refused[host] = part.text.strip().split("\n")[0] if part.text.strip() else "no reason given"
@@ -60,14 +77,17 @@ def kernel_set(evidence: Evidence) -> KernelSet:
 def _events(evidence: Evidence, host: str, data: bytes) -> Iterator[KernelEvent]:
     clock = node_clock(evidence, host)
     lines = data.split(b"\n")
+    boots = Boots.of(lines, clock)
     for event in read_kernel(data, "kernel log").events:
         told = event_time(event, clock)
         placed = told if isinstance(told, EventTime) else None
+        earlier = boots.misplaced(event, placed)
         yield KernelEvent(
             host=host,
             event=event,
-            at=placed.at if placed else None,
-            uncertainty_s=placed.uncertainty_s if placed else None,
+            at=placed.at if placed and not earlier else None,
+            uncertainty_s=placed.uncertainty_s if placed and not earlier else None,
             pages=should_page(event),
             line=lines[event.first_line - 1].decode("utf-8", "replace"),
+            before=boots.last if earlier else None,
         )

@@ -114,18 +114,43 @@ def _driver_files(text: str) -> dict[int, tuple[str, str]]:
 
 
 def settle_ranks(case: Case) -> RankMap:
-    """The best rank map there is: the run's own file, with GPUs filled in, else what the nodes tell."""
-    inventory = case.view("gpus", gpu_inventory) or {}
-    if case.given_ranks is not None:
-        places = [_with_gpu(place, inventory) for place in case.given_ranks.places.values()]
-        return rank_map(places, world_size=case.given_ranks.world_size, source=case.given_ranks.source)
-    table = case.view("processes", process_table)
+    """The best rank map there is: the run's own file, with GPUs filled in, else what the nodes tell.
+
+    Where the processes contradict the file it is of another start of the job, and only its coordinates still hold.
+    """
+    inventory, table = case.view("gpus", gpu_inventory) or {}, case.view("processes", process_table)
+    given = case.given_ranks
+    if given is not None and not (table and _contradicts(given, table)):
+        places = [_with_gpu(place, inventory) for place in given.places.values()]
+        return rank_map(places, world_size=given.world_size, source=given.source)
     if table is None:
         return case.ranks
     evidence = case.evidence("processes")
     found = discover_ranks(table, inventory, evidence.asked if evidence else ())
     size = case.run.ranks.world_size or found.world_size
-    return rank_map(found.places.values(), world_size=size, source=found.source)
+    if given is None:
+        return rank_map(found.places.values(), world_size=size, source=found.source)
+    places = [_with_coordinate(place, given) for place in found.places.values()]
+    source = f"{found.source}, which {given.source} contradicts"
+    return rank_map(places, world_size=size or given.world_size, source=source)
+
+
+def _contradicts(given: RankMap, table: ProcessTable) -> bool:
+    """Whether a rank is seen on another host, or as another local rank, than a file says; a blind host tells none."""
+    for process in table.processes:
+        place = given.at(process.rank)
+        if place is None or process.host in table.blind:
+            continue
+        local_rank = process.number("LOCAL_RANK")
+        moved = None not in {place.local_rank, local_rank} and place.local_rank != local_rank
+        if place.host != process.host or moved:
+            return True
+    return False
+
+
+def _with_coordinate(place: Place, given: RankMap) -> Place:
+    known = given.at(place.rank)
+    return place if known is None else msgspec.structs.replace(place, coordinate=known.coordinate)
 
 
 def _with_gpu(place: Place, inventory: Mapping[str, Mapping[int, tuple[str, str]]]) -> Place:

@@ -1,12 +1,13 @@
 """The training processes of all nodes, as the `processes` probe saw them."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from oncall.bundle.evidence import Evidence, Part
 from oncall.formats.kernel_time import NodeClock
 from oncall.readings.clock import node_clock
+from oncall.readings.cut_answers import why_cut
 from oncall.run.numbers import whole
 
 _CLOCK_TICKS_PER_S = 100
@@ -17,8 +18,9 @@ _CLOCK_TICKS_PER_S = 100
 class TrainingProcess:
     """One training process.
 
-    `state` and `state_again` are the letters of /proc/PID/stat, half a second apart; `state_again` is None where the
-    process was gone by then. `age_s` is None where the node's clock is not known. `rss_kb` in KiB.
+    `state` and `state_again` are the letters of /proc/PID/stat, half a second apart; `state_again` is None where there
+    was no second look, or where the process had `ended` by then. `age_s` is None where the node's clock is not known.
+    `start_ticks` since boot are those of /proc/PID/stat. `rss_kb` in KiB.
     """
 
     host: str
@@ -26,7 +28,9 @@ class TrainingProcess:
     rank: int
     state: str | None
     state_again: str | None
+    ended: bool
     age_s: float | None
+    start_ticks: int | None
     rss_kb: int | None
     waits_in: str | None
     command: str
@@ -49,7 +53,7 @@ class TrainingProcess:
     @property
     def gone(self) -> bool:
         """Whether it had ended at the second look: a zombie, or no process any more."""
-        return self.state_again in {None, "Z", "X"}
+        return self.ended or self.state_again in {"Z", "X"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class ProcessTable:
     """All training processes seen.
 
     `agents` counts the launcher processes on each host that answered. `blind` says why ranks of a host may be there
-    unseen: the login may not read the environment of processes that could be theirs.
+    unseen: the login may not read the environment of processes that could be theirs, the answer was cut short, or
+    another machine gave it.
     """
 
     processes: tuple[TrainingProcess, ...]
@@ -85,7 +90,20 @@ def process_table(evidence: Evidence) -> ProcessTable:
                 agents[host] = sum(bool(line) for line in part.text.split("\n"))
             elif part.name == "access" and (why := _blindness(part)):
                 blind[host] = why
+        if why := why_cut(evidence.answers.get(host), parts):
+            blind[host] = why
+    blind.update(_twins(processes))
     return ProcessTable(tuple(processes), agents, blind)
+
+
+def _twins(processes: Iterable[TrainingProcess]) -> Iterator[tuple[str, str]]:
+    """Hosts that show the same process: two names lead to one machine, and the other was not asked."""
+    hosts: dict[tuple[int, int | None, int | None], list[str]] = {}
+    for process in processes:
+        hosts.setdefault((process.rank, process.pid, process.start_ticks), []).append(process.host)
+    for shared in hosts.values():
+        for host in shared if len(set(shared)) > 1 else ():
+            yield host, f"{' and '.join(dict.fromkeys(shared))} answer as one machine"
 
 
 def _blindness(access: Part) -> str | None:
@@ -112,7 +130,9 @@ def _processes(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> I
             rank=rank,
             state=state,
             state_again=again.get(pid),
+            ended=pid in again and again[pid] is None,
             age_s=uptime - started_s if uptime is not None and started_s is not None else None,
+            start_ticks=start_ticks,
             rss_kb=whole(_value(part.text, "rss").split(" ")[0]),
             waits_in=_value(part.text, "wchan").strip("0") or None,
             command=_value(part.text, "command").strip(),

@@ -5,11 +5,12 @@ from collections.abc import Collection
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.hardware import describe, ranks_of
-from oncall.readings.incident import recent, run_incidents
+from oncall.readings.hardware import accused_on, describe, ranks_of
+from oncall.readings.incident import run_incidents
 from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.process_table import process_table
+from oncall.readings.suspected import accusations
 from oncall.readings.training_names import like_training
 from oncall.run.nodes import fold_hosts
 
@@ -22,7 +23,7 @@ def program_fault(case: Case) -> Judgement:
     log was not read.
     """
     kernels = case.view("kernel", kernel_set)
-    suspects = tuple(dict.fromkeys(host for finding in case.origins() for host in finding.hosts))
+    suspects = tuple(dict.fromkeys(host for finding in accusations(case) for host in finding.hosts))
     asked = suspects or case.coverage("kernel").asked
     unread = tuple(host for host in asked if kernels is None or host not in kernels.read)
     found = _own_errors(case, asked)
@@ -45,7 +46,6 @@ def _own_errors(case: Case, hosts: tuple[str, ...]) -> list[KernelEvent]:
         event
         for event in incidents.kernel.values()
         if event.host in hosts
-        and recent(case, event.at)
         and part_of(event.event) is Part.JOB
         and _of_training(event, known)
         and ((incident := incidents.of(event)) is None or part_of(incident.first.event) is Part.JOB)
@@ -79,5 +79,4 @@ def _ranks(case: Case, event: KernelEvent, pid: int | None) -> tuple[int, ...]:
     """By process where it still runs, by GPU where one is named, else what earlier steps named on that host."""
     table = case.view("processes", process_table)
     by_pid = tuple(p.rank for p in table.processes if p.pid == pid and p.host == event.host) if table else ()
-    named = tuple(rank for finding in case.origins() if event.host in finding.hosts for rank in finding.ranks)
-    return by_pid or (ranks_of(case, event) if event.pci_address else ()) or named
+    return by_pid or (ranks_of(case, event) if event.pci_address else ()) or accused_on(case, event.host)

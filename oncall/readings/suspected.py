@@ -1,6 +1,13 @@
 """Which ranks have earlier steps of a walk accused?"""
 
+from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
+from oncall.readings.finding import Finding
+
+
+def accusations(case: Case) -> tuple[Finding, ...]:
+    """The findings of earlier steps that name who began it; one that leaves it undecided accuses nobody."""
+    return tuple(finding for finding in case.origins() if finding.grade is not Grade.UNDECIDED)
 
 
 def suspected_ranks(case: Case) -> frozenset[int]:

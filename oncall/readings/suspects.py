@@ -55,7 +55,8 @@ def _process(case: Case, rank: int) -> str:
     table = case.view("processes", process_table)
     process = table.by_rank().get(rank) if table else None
     if process is not None:
-        again = f", then {process.state_again or 'gone'}" if process.state_again != process.state else ""
+        seen = "gone" if process.ended else process.state_again
+        again = f", then {seen}" if seen not in {None, process.state} else ""
         return f"pid {process.pid}, state {process.state}{again}"
     return f"no process: {_missing(case, 'processes', rank)}"
 
