@@ -26,7 +26,7 @@ def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[Journ
     origins = () if walk.conclusion.ending in _ENDINGS_WITHOUT_CAUSE else carrying(walk.steps)
     hosts = tuple(dict.fromkeys(host for finding in origins for host in finding.hosts))
     texts = _texts(case, origins, hosts)
-    grade = max((finding.grade for finding in origins), key=_GRADES.index, default=None)
+    grade = _grade(walk, origins)
     ending = Ending.UNDECIDED if grade is Grade.UNDECIDED else walk.conclusion.ending
     cause = walk.conclusion.cause.format_map(texts)
     verdict = _verdict(walk, origins, number(walk.findings), ending=ending, grade=grade, cause=cause)
@@ -44,6 +44,13 @@ def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[Journ
         not_needed=tuple(_not_needed(walk)),
         journal=journal,
     )
+
+
+def _grade(walk: Walk, origins: tuple[Finding, ...]) -> Grade | None:
+    """The weakest of the findings that carry the conclusion; what something speaks against is not sure."""
+    grade = max((finding.grade for finding in origins), key=_GRADES.index, default=None)
+    contradicted = any(finding.role is Role.AGAINST for finding in walk.findings)
+    return Grade.LIKELY if grade is Grade.SURE and contradicted else grade
 
 
 def _not_needed(walk: Walk) -> Iterable[PlannedStep]:

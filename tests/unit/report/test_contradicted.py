@@ -1,0 +1,44 @@
+"""What something speaks against is not sure, and is shown with what does."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oncall.bundle.store import Bundle
+from oncall.flight_recorder.model import Grade
+from oncall.rehearse.incidents import incidents
+from oncall.report.model import Report
+from oncall.report.triage import replay
+
+LOST = b"[%12.6f] NVRM: Xid (PCI:%s): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+
+
+def replay_with_a_lost_gpu(tmp_path: Path, host: str, address: bytes, ago_s: float) -> Report:
+    """The hang by a branch that rank 5 took, with a fault besides that its recording had not."""
+    copy = tmp_path / "bundle"
+    shutil.copytree(incidents()["hang-by-code"].bundle.path, copy)
+    (path,) = (copy / "evidence/kernel").rglob(f"{host}.out")
+    head, end = path.read_bytes().rsplit(b"\n\n", 1)
+    uptime_s = float(head.split(b"\tclock\n")[1].split()[2])
+    path.write_bytes(head + b"\n" + LOST % (uptime_s - ago_s, address) + b"\n" + end)
+    return asyncio.run(replay(Bundle.open(copy), lambda _: None))
+
+
+@pytest.mark.parametrize(("host", "address"), [("node001", b"0000:1a:00"), ("node002", b"0000:9b:00")])
+def test_a_fault_of_another_rank_contradicts_and_does_not_replace_what_the_dumps_say(
+    host: str, address: bytes, tmp_path: Path
+) -> None:
+    report = replay_with_a_lost_gpu(tmp_path, host, address, 2.0)
+    assert (report.verdict.kind, report.verdict.ranks) == ("extra_collective", (5,))
+    assert report.verdict.grade is Grade.LIKELY
+    against = {each.id: each.finding for each in report.findings}[report.verdict.against[0]]
+    assert (against.hosts, "Xid 79" in against.text) == ((host,), True)
+
+
+@pytest.mark.parametrize(("host", "address"), [("node001", b"0000:1a:00"), ("node002", b"0000:9b:00")])
+def test_a_fault_that_the_job_outlived_contradicts_nothing(host: str, address: bytes, tmp_path: Path) -> None:
+    report = replay_with_a_lost_gpu(tmp_path, host, address, 3600.0)
+    assert (report.verdict.kind, report.verdict.ranks) == ("extra_collective", (5,))
+    assert (report.verdict.grade, report.verdict.against) == (Grade.SURE, ())
