@@ -23,8 +23,8 @@ def slowness(case: Case) -> Judgement:
     now, before = typical(times.now), typical(times.before)
     if now is None or (lacking is not None and before is None):
         return unknown(lacking or "no step time")
-    if before is None:
-        return unknown(f"a step takes {now:.3g} s, but {_why_no_baseline(case)}")
+    if before is None or before <= 0:
+        return unknown(f"a step takes {now:.3g} s, but {_why_no_baseline(case, before)}")
     told = _finding(case, times, now, before)
     factor = case.run.thresholds.slow_factor
     if now >= factor * before:
@@ -64,7 +64,9 @@ def before_at(case: Case) -> datetime | None:
     return datetime.fromtimestamp(ends[0], UTC) if ends else None
 
 
-def _why_no_baseline(case: Case) -> str:
+def _why_no_baseline(case: Case, before: float | None) -> str:
+    if before is not None:
+        return f"that it took {before:.3g} s before cannot be"
     failed = case.coverage("metrics").missing.get(HISTORY)
     if failed is not None:
         return f"how long steps took before is not known: {failed}"

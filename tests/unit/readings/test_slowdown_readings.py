@@ -133,6 +133,10 @@ class TestSlowness:
         assert judged.verdict == "unknown"
         assert "no earlier stable stretch" in judged.reason
 
+    def test_steps_that_took_no_time_are_nothing_to_compare_with(self, series: SeriesCase) -> None:
+        case = series.tell({"step_time_s": by_rank([40.0] * 8)}, {"step_time_s": by_rank([0.0] * 8)})
+        assert slowness(case).verdict == "unknown"
+
     def test_a_job_without_steps_is_not_slow_but_stopped(self, series: SeriesCase) -> None:
         last = series.case.now.timestamp() - 300
         now = {"last_step_completed_timestamp_seconds": by_rank([last] * 8), "step_time_s": by_rank([12.0] * 8)}
