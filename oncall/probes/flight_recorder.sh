@@ -3,12 +3,11 @@
 # REDUCER: a Python program that cuts a dump down to what the analysis reads; empty to send dumps whole.
 temporary=$(mktemp -d) || exit 1
 trap 'rm -rf "$temporary"' EXIT
-pack=cat
 encoding=none
-if command -v gzip >/dev/null 2>&1; then
-    pack='gzip -1 -c'
-    encoding=gzip
-fi
+command -v gzip >/dev/null 2>&1 && encoding=gzip
+pack() {
+    case $encoding in gzip) gzip -1 -c ;; *) cat ;; esac
+}
 if [ -n "$DEBUG_SERVER" ]; then
     [ "$FETCH" = 1 ] && handler=fr_trace_json || handler=
     training_processes >"$temporary/training"
@@ -22,7 +21,7 @@ if [ -n "$DEBUG_SERVER" ]; then
         address=$(head -n 1 "$output" | head -c 200)
         if [ "$FETCH" = 1 ]; then
             part live-dump "pid=$pid" "rank=$rank" "address=$address" "encoding=$encoding"
-            tail -n +2 "$output" | $pack
+            tail -n +2 "$output" | pack
         else
             part live "pid=$pid" "rank=$rank" "address=$address"
             tail -n +2 "$output" | head -c 4096
@@ -37,9 +36,12 @@ if [ -n "$DEBUG_SERVER" ]; then
 fi
 if [ -z "$PREFIX" ]; then
     first=$(training_processes | head -n 1 | cut -d ' ' -f 1)
+    # What a process names is read only where it is its owner's: with sudo it could be any file.
+    owner=$(field "$first" Uid | cut -f 1)
     for name in TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE; do
         [ -n "$first" ] && [ -z "$PREFIX" ] && PREFIX=$(variable "$first" "$name")
     done
+    [ -n "$PREFIX" ] || owner=
     # PyTorch's own default (torch/csrc/distributed/c10d/FlightRecorder.cpp, 2.13).
     PREFIX=${PREFIX:-${XDG_CACHE_HOME:-$HOME/.cache}/torch/comm_lib_trace_rank_}
 fi
@@ -57,22 +59,29 @@ mine() {
     [ -z "$number" ] && return 0
     case "$RANKS" in *" $number "*) return 0 ;; *) return 1 ;; esac
 }
+python=
 if [ -n "$REDUCER" ]; then
     # The job's own interpreter runs here for certain; what is called python3 may not be there.
-    python=$(training_processes | head -n 1 | while read -r pid rank; do readlink "/proc/$pid/exe"; done)
+    python=$(training_processes | while read -r pid rank; do [ -O "/proc/$pid" ] && readlink "/proc/$pid/exe" && break; done)
     [ -x "$python" ] || python=$(command -v python3)
     if [ -n "$python" ]; then
         printf '%s' "$REDUCER" >"$temporary/reduce.py"
-        pack="$python $temporary/reduce.py"
         encoding=gzip
     fi
 fi
-limit 10 find "$folder" -maxdepth 2 -type f -name "$name*" ! -name '*.pipe' | sort | while read -r file; do
+brought() {
+    if [ -n "$python" ]; then
+        $SUDO "$python" -I "$temporary/reduce.py" "$1"
+    else
+        $SUDO cat "$1" | pack
+    fi
+}
+limit 10 find "$folder" -maxdepth 2 -type f -name "$name*" ! -name '*.pipe' ${owner:+-user "$owner"} | sort | while read -r file; do
     mine "$file" || continue
     set -- $(stat -c '%s %Y' "$file")
     if [ "$FETCH" = 1 ]; then
         part dump "path=$file" "size=$1" "mtime=$2" "encoding=$encoding"
-        $SUDO $pack "$file"
+        brought "$file"
     else
         part listed "path=$file" "size=$1" "mtime=$2"
     fi

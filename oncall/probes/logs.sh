@@ -2,6 +2,10 @@
 EVENTS='atchdog|NCCL|[Ff]light [Rr]ecorder|dump signal|signal|ChildFailedError|exitcode|[Rr]estart|[Rr]endezvous|Traceback|Error|error:|heartbeat|desync|[Cc]heckpoint'
 STEPS='iteration +[0-9]+ */|step: *[0-9]+|\bstep=[0-9]+'
 
+# A name of two lines would be taken for two names, the second of them anywhere.
+TWO_LINES='*
+*'
+
 temporary=$(mktemp -d) || exit 1
 trap 'rm -rf "$temporary"' EXIT
 
@@ -23,9 +27,9 @@ if [ -n "$LOGS" ]; then
         fi
         [ -s "$temporary/roots" ] || printf '%s\n' "$LOGS" >"$temporary/roots"
         while read -r root; do
-            limit 10 find "$root" -maxdepth 5 -type f \( -name '*.log' -o -name '*.out' -o -name '*.err' -o -name stderr -o -name stdout \)
+            limit 10 find "$root" -maxdepth 5 -type f ! -path "$TWO_LINES" \( -name '*.log' -o -name '*.out' -o -name '*.err' -o -name stderr -o -name stdout \)
         done <"$temporary/roots" >"$temporary/under"
-        limit 10 find "$LOGS" -maxdepth 1 -type f \( -name '*.log' -o -name '*.out' -o -name '*.err' \) >>"$temporary/under"
+        limit 10 find "$LOGS" -maxdepth 1 -type f ! -path "$TWO_LINES" \( -name '*.log' -o -name '*.out' -o -name '*.err' \) >>"$temporary/under"
         sort -u "$temporary/under" -o "$temporary/under"
         part attempts
         while read -r root; do
@@ -34,9 +38,10 @@ if [ -n "$LOGS" ]; then
     fi
 fi
 cut -f 2 "$temporary/open" | cat - "$temporary/under" 2>/dev/null | sort -u >"$temporary/files"
+# Of a pipe nothing is read: it would be taken away from the process that it is for.
 while read -r file; do
-    $SUDO stat -c '%Y %s %n' "$file"
-done <"$temporary/files" 2>/dev/null | sort -rn >"$temporary/stats"
+    $SUDO stat -c '%F|%Y %s %n' "$file"
+done <"$temporary/files" 2>/dev/null | sed -n 's/^regular[^|]*|//p' | sort -rn >"$temporary/stats"
 part found "files=$(wc -l <"$temporary/stats")"
 head -n "$MOST_FILES" "$temporary/stats" | while read -r mtime size file; do
     rank=$(awk -F '\t' -v file="$file" '$2 == file { print $1; exit }' "$temporary/open")
@@ -65,6 +70,6 @@ if [ -n "$CHECKPOINTS" ]; then
     sort -rn "$temporary/checkpoints" | head -n 20
     tracker=$CHECKPOINTS/latest_checkpointed_iteration.txt
     # A mount that did not answer in time is not asked again: nothing would end that.
-    case $code in 124|137) ;; *) [ -r "$tracker" ] && part tracker && cat "$tracker" ;; esac
+    case $code in 124|137) ;; *) [ -f "$tracker" ] && part tracker && head -c 1000 "$tracker" ;; esac
 fi
 part end

@@ -20,7 +20,7 @@ host=${host%]}
 client=
 if command -v python3 >/dev/null 2>&1; then
     client=python3
-elif [ -n "$first" ]; then
+elif [ -n "$first" ] && [ -O "/proc/$first" ]; then
     client=$(readlink "/proc/$first/exe" 2>/dev/null)
 fi
 if [ -z "$client" ]; then

@@ -2,6 +2,8 @@
 LC_ALL=C; export LC_ALL
 PATH=$PATH:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin
 umask 077
+# Without this a shell such as dash leaves its temporary folder behind when its connection is lost.
+trap 'exit 1' HUP INT TERM PIPE
 
 SUDO=
 if [ "$MAY_SUDO" = 1 ] && [ "$(id -u)" != 0 ] && command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then

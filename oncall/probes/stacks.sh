@@ -13,7 +13,9 @@ find_py_spy() {
         [ -n "$candidate" ] && [ -x "$candidate" ] && echo "$candidate" && return
     done
     # Beside the interpreter as it was called: the job's own environment, where /proc/PID/exe shows what it links to.
+    # Of a process of this login alone: it is run here, with sudo perhaps, and a command line says what its owner likes.
     training_processes | while read -r pid rank; do
+        [ -O "/proc/$pid" ] || continue
         candidate=$(dirname "$(tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | head -n 1)")/py-spy
         [ -x "$candidate" ] && echo "$candidate" && break
     done

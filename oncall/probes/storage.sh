@@ -36,8 +36,8 @@ family() {
             up = parent[up] } } }'
 }
 family_file=$(mktemp) || exit 1
-family >"$family_file"
 trap 'rm -f "$family_file"' EXIT
+family >"$family_file"
 newest=$(limit 5 ls -1td "$CHECKPOINTS"/*/ 2>/dev/null | head -n 1)
 # look SAMPLE: how much the newest checkpoint holds, and which processes have a file of the folder open, and how far.
 look() {

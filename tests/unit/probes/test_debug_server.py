@@ -1,5 +1,6 @@
 """PyTorch's debug server as a source of stacks and recorder dumps: of living ranks, and of servers that mislead."""
 
+import ast
 import gzip
 import os
 import socket
@@ -16,10 +17,12 @@ from typing import Literal
 import pytest
 
 from oncall.bundle.evidence import Part
+from oncall.probes.catalogue import PROBES
 from oncall.readings.dump_list import dump_list
 from oncall.readings.fresh_dumps import fresh_dumps
 from oncall.readings.stack_set import StackSet, stack_set
 from oncall.run.model import Paths, Processes, Run
+from oncall.run.ranks import RankMap
 
 from ..playbook.walking import concludes
 from ..readings.evidence import Part as EvidencePart
@@ -227,3 +230,25 @@ def test_what_another_process_listens_to_is_left_alone() -> None:
             parts = ask("stacks", run, DEBUG_WAIT_S="1")
     assert asked == []
     assert "no debug server among what the process listens to" in parts["traceback-error"][0].text
+
+
+@pytest.mark.parametrize("named", ["22", "no path", "relative/socket"])
+def test_a_socket_that_is_no_path_is_not_asked(named: str) -> None:
+    with training(5, {"TORCH_WORKER_SERVER_SOCKET": named}) as (_, word):
+        run = Run(nodes="node001", processes=Processes(match=word, py_spy="/bin/false", debug_server="find"))
+        parts = ask("stacks", run, DEBUG_WAIT_S="1")
+    assert "no debug server among what the process listens to" in parts["traceback-error"][0].text
+
+
+def test_a_port_beyond_all_ports_is_said() -> None:
+    """The resolver would take its last 16 bits, which are the port of somebody else."""
+    with training(5, {"LOCAL_RANK": "7"}) as (_, word):
+        run = Run(nodes="node001", processes=Processes(match=word, py_spy="/bin/false", debug_server=65_535))
+        parts = ask("stacks", run, DEBUG_WAIT_S="1")
+    assert parts["traceback-error"][0].text == "debug server 65542: OSError: no port has this number\n"
+
+
+def test_the_python_of_an_old_node_reads_the_program() -> None:
+    script = PROBES["stacks"].build(Run(nodes="node001"), RankMap(), "node001", "oncall-0").decode()
+    program = script.split("-I -c '", 1)[1].split("'", 1)[0]
+    ast.parse(program, feature_version=(3, 6))

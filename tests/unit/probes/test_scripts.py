@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -158,6 +159,59 @@ def test_a_living_rank_tells_its_own_log(tmp_path: Path, mark: str) -> None:
     assert (found.attributes["path"], found.attributes["rank"], found.text) == (str(log), "2", "hello\n")
 
 
+def test_what_a_rank_writes_into_a_pipe_is_left_to_its_reader(tmp_path: Path, mark: str) -> None:
+    """A launcher may read a rank's output from a named pipe; each byte is there once."""
+    pipe = tmp_path / "out.log"
+    os.mkfifo(pipe)
+    code = (
+        "import os, sys, time; os.dup2(os.open(sys.argv[2], os.O_RDWR), 2); sys.stderr.write('hello\\n');"
+        "sys.stderr.flush(); sys.stdout.write('ready\\n'); sys.stdout.flush(); time.sleep(600)"
+    )
+    with rank_process(mark, 2, str(pipe), code=code):
+        parts = ask("logs", matching(mark))
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        assert os.read(reader, 100) == b"hello\n"
+        os.close(reader)
+    assert [part for part in parts if part.name == "file"] == []
+
+
+def test_a_name_of_two_lines_is_not_two_names(tmp_path: Path, mark: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as elsewhere:
+        secret = Path(elsewhere, "secret.log")
+        secret.write_text("hunter2\n")
+        trap = Path(f"{tmp_path}/logs/x\n{secret}")
+        trap.parent.mkdir(parents=True)
+        trap.write_text("bait\n")
+        parts = ask("logs", f'{matching(mark)}[paths]\nlogs = "{tmp_path}/logs"\n')
+    assert "hunter2" not in "".join(part.text for part in parts)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE])
+def test_a_script_that_is_ended_half_way_leaves_nothing_behind(end: signal.Signals, tmp_path: Path) -> None:
+    """As when its connection is lost; of a pipe that nobody reads any more, the shell's next word tells it."""
+    own, checkpoints = tmp_path / "own", tmp_path / "checkpoints"
+    own.mkdir()
+    checkpoints.mkdir()
+    run = parse(f'nodes = "here"\n[paths]\ncheckpoints = "{checkpoints}"\n', "run.toml", default_name="run")
+    script = PROBES["storage"].build(run, RankMap(), "here", BOUNDARY, {"PAUSE_S": "0.5"})
+    shell = subprocess.Popen(
+        ["sh", "-s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(own)}
+    )
+    assert shell.stdin is not None
+    assert shell.stdout is not None
+    with shell, shell.stdout:
+        shell.stdin.write(script)
+        shell.stdin.close()
+        assert any(b"\twriters\tsample=1" in line for line in shell.stdout)
+        assert list(own.iterdir())
+        if end is signal.SIGPIPE:
+            shell.stdout.close()
+        else:
+            shell.send_signal(end)
+        shell.wait(30)
+    assert list(own.iterdir()) == []
+
+
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path, mark: str) -> None:
     parts = ask("logs", f'{matching(mark)}[paths]\nlogs = "{tmp_path}/nowhere"\n')
     assert [part.attributes["path"] for part in parts if part.name == "no-folder"] == [f"{tmp_path}/nowhere"]
@@ -206,3 +260,38 @@ def test_dumps_reduced_on_the_node_give_the_same_answer(tmp_path: Path, mark: st
     assert answers["whole"]["origins"][0]["ranks"] == [5]
     assert answers["reduced"]["origins"] == answers["whole"]["origins"]
     assert sizes["reduced"] < sizes["whole"]
+
+
+def test_a_prefix_that_a_process_names_reads_no_file_of_others(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where sudo reads for the login, the variable of a hostile process would name anything."""
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file away")
+    (tmp_path / "rank_0").write_bytes(b"own")
+    (tmp_path / "rank_1").write_bytes(b"another's")
+    os.chown(tmp_path / "rank_1", 12345, -1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
+    with rank_process(mark, 0, TORCH_FR_DUMP_TEMP_FILE=f"{tmp_path}/rank_"):
+        parts = ask("flight_recorder", matching(mark))
+    assert [part.attributes["path"] for part in parts if part.name == "dump"] == [f"{tmp_path}/rank_0"]
+
+
+def test_no_program_is_run_that_another_login_names(tmp_path: Path, mark: str) -> None:
+    """The process of somebody else says by its command line where py-spy lies beside its interpreter."""
+    if os.getuid() != 0:
+        pytest.skip("only root can start a process of another login")
+    (tmp_path / "py-spy").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (tmp_path / "py-spy").chmod(0o755)
+    code = f"import os; os.setuid(12345); {WAITING}"
+    environ = {"PATH": "/usr/bin:/bin", "RANK": "0"}
+    argv = [str(tmp_path / "python"), "-c", code, mark]
+    with subprocess.Popen(argv, executable=sys.executable, env=environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        run = parse(f'nodes = "here"\n{matching(mark)}', "run.toml", default_name="run")
+        script = PROBES["stacks"].build(run, RankMap(), "here", BOUNDARY)
+        ended = subprocess.run(["sh", "-s"], input=script, capture_output=True, env=environ, timeout=60, check=True)
+        process.kill()
+    assert not (tmp_path / "ran").exists()
+    assert [part.name for part in split_parts(ended.stdout, BOUNDARY)] == ["clock", "no-py-spy", "end"]
