@@ -1,4 +1,4 @@
-"""Print one rank's evidence as it was gathered: its py-spy stack, or its Flight Recorder entries, from a bundle.
+"""Print one rank's evidence as it was gathered: its stack, or its Flight Recorder entries, from a bundle.
 
 The console shows the same where a rank is opened. The whole answer of a node is a file of the bundle: `seen.nodes` of
 `--json` names it for each probe.

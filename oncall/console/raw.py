@@ -11,7 +11,7 @@ from oncall.formats.pyspy import parse_pyspy
 from oncall.formats.stacks import StackDump
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import loaded_dumps
-from oncall.readings.stack_set import raw_stack
+from oncall.readings.stack_set import raw_stack, stack_set
 
 _MOST_LINES = 30_000
 
@@ -22,15 +22,20 @@ def raw_text(case: Case, order: ShowRaw) -> RawText:
 
 
 def _stack(case: Case, rank: int) -> RawText:
-    title = f"py-spy dump of {case.ranks.label(rank)}"
+    title = f"stack of {case.ranks.label(rank)}"
     evidence, at = case.evidence("stacks"), case.ranks.at(rank)
-    found = raw_stack(evidence, rank, at.host if at else None) if evidence else None
-    if found is None:
-        return RawText(title, (f"no stack of rank {rank} was taken: {case.coverage('stacks').describe()}",))
-    pid, data = found
+    pid, data = (evidence and raw_stack(evidence, rank, at.host if at else None)) or ("", b"")
+    if not data.strip():
+        stacks = case.view("stacks", stack_set)
+        why = (stacks and stacks.failures.get(rank)) or case.coverage("stacks").describe()
+        return RawText(title, (f"no stack of rank {rank} was taken: {why}",))
     lines = [line for dump in parse_pyspy(data).dumps for line in _threads(dump)]
-    lines = lines or data.decode("utf-8", "replace").split("\n")
-    return RawText(title, tuple(lines[:_MOST_LINES]), f"py-spy dump --pid {pid}")
+    return RawText(title, _first(lines or data.decode("utf-8", "replace").split("\n")), f"py-spy dump --pid {pid}")
+
+
+def _first(lines: list[str]) -> tuple[str, ...]:
+    more = len(lines) - _MOST_LINES
+    return (*lines[:_MOST_LINES], *([f"{more:,} more lines are in the bundle"] if more > 0 else []))
 
 
 def _threads(dump: StackDump) -> Iterator[str]:
@@ -49,7 +54,7 @@ def _dump(case: Case, rank: int) -> RawText:
     dump = dumps.dumps.get(rank) if dumps else None
     if dump is None:
         return RawText(title, (f"no usable dump of rank {rank}",))
-    return RawText(title, tuple(_entry(op) for op in reversed(dump.ops))[:_MOST_LINES], f"oncall fr {dump.source}")
+    return RawText(title, _first([_entry(op) for op in reversed(dump.ops)]), f"oncall fr {dump.source}")
 
 
 def _entry(op: Op) -> str:
