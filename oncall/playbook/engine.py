@@ -1,7 +1,7 @@
 """Walks a playbook: asks for evidence, has it judged, follows the branch, until there is a conclusion."""
 
 import asyncio
-import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,8 +15,6 @@ from oncall.readings.case import Case
 from oncall.readings.finding import Finding, Judgement, unknown
 from oncall.readings.placement import settle_ranks
 from oncall.readings.registry import READINGS, Reading
-
-_LOG = logging.getLogger(__name__)
 
 Listener = Callable[[WalkEvent], None]
 
@@ -190,11 +188,15 @@ def _needed_first(reading: Reading, case: Case) -> tuple[str, ...]:
 
 
 def _judge(reading: Reading, case: Case) -> Judgement:
-    """A reading that fails is a reading that does not know: the walk goes on with the others."""
+    """A reading that fails is a reading that does not know: the walk goes on with the others.
+
+    With ONCALL_DEBUG set it ends the walk, so that where it failed can be seen.
+    """
     try:
         return reading.judge(case)
     except Exception as error:
-        _LOG.exception("reading %s failed", reading.name)
+        if os.environ.get("ONCALL_DEBUG"):
+            raise
         return unknown(f"the reading `{reading.name}` failed on this evidence: {type(error).__name__}: {error}")
 
 

@@ -74,7 +74,9 @@ def test_a_verdict_without_a_branch_is_refused(walker: Walker) -> None:
         asyncio.run(run())
 
 
-def test_a_reading_that_fails_does_not_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_reading_that_fails_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """One defect in one reading must not cost the answer of the others."""
 
     def broken(_case: object) -> None:
@@ -88,4 +90,5 @@ def test_a_reading_that_fails_does_not_know(monkeypatch: pytest.MonkeyPatch, tmp
     ended = asyncio.run(walk(load("hang"), RecordedSource(bundle), case_of(bundle), lambda _: None))
     assert ended.steps[0].verdict == UNKNOWN
     assert "`progress` failed" in ended.steps[0].judgement.reason
+    assert caplog.records == [], "a traceback would stand in the answer's way"
     assert ended.conclusion_id == "another-branch"
