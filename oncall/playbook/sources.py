@@ -1,27 +1,26 @@
 """Where a walk's evidence comes from: the nodes, or a bundle that was recorded."""
 
 import asyncio
-import secrets
 import shutil
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from oncall.bundle.evidence import QUERIES, Evidence, NodeAnswer
+from oncall.bundle.evidence import QUERIES, Evidence
 from oncall.bundle.store import Bundle, ProbeFolder
 from oncall.flight_recorder.reducer import reducer_source
 from oncall.playbook.engine import Listener
-from oncall.playbook.events import NodeAnswered, ProbeFinished, ProbeStarted, Waiting
+from oncall.playbook.events import Waiting
 from oncall.playbook.servers import Servers
+from oncall.playbook.turns import Turns
 from oncall.probes.catalogue import CHEAP, PROBES, SERVERS
 from oncall.probes.probe import Probe
-from oncall.reach.fanout import ask_all
-from oncall.reach.protocol import Limits, Reach
+from oncall.reach.protocol import Reach
 from oncall.readings.case import Case
 from oncall.readings.dump_list import dump_list
 from oncall.readings.process_table import process_table
@@ -64,9 +63,8 @@ class LiveSource:
         self._hosts = hosts
         self._listen = listen
         self._deadline = deadline
-        self._folders: dict[str, ProbeFolder] = {}
+        self._turns = Turns(bundle, reach, listen)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._whole: dict[str, Evidence] = {}
         self._servers: Servers | None = None
 
     def start(self, case: Case) -> None:
@@ -81,15 +79,7 @@ class LiveSource:
         done, _ = await asyncio.wait({task}, timeout=left if patience_s is None else min(left, patience_s))
         if done and not task.cancelled():
             task.result()
-        folder = self._folders.get(probe)
-        if folder is None:
-            return None
-        if probe not in self._whole:
-            evidence = folder.evidence()
-            if not done:
-                return evidence
-            self._whole[probe] = evidence
-        return self._whole[probe]
+        return self._turns.evidence(probe, ended=bool(done))
 
     def extend(self, deadline: float) -> None:
         """Let what is asked from now on be answered until then."""
@@ -100,22 +90,17 @@ class LiveSource:
         task = self._tasks.pop(probe, None)
         if task is not None:
             task.cancel()
-        self._whole.pop(probe, None)
+        self._turns.forget(probe)
 
     async def ask_again(self, host: str, case: Case) -> None:
         """Put every probe that one node did not answer in full to that node once more."""
         self._reach.forget(host)
-        lacking = [
-            probe
-            for probe, folder in self._folders.items()
-            if probe in PROBES and host in folder.evidence().coverage.missing
-        ]
-        asking = (self._ask(PROBES[probe], case, (host,), folder=self._folders[probe]) for probe in lacking)
-        await asyncio.gather(*asking)
+        lacking = [folder for folder in self._turns.lacking(host) if folder.probe in PROBES]
+        await asyncio.gather(*(self._put(PROBES[folder.probe], case, (host,), folder) for folder in lacking))
 
     async def put(self, probe: Probe, case: Case, *, keep_as: str | None = None) -> Evidence:
         """Put a probe to all nodes now; its answers are kept under `keep_as`, else under its own name."""
-        folder = await self._ask(probe, case, self._hosts, keep_as=keep_as)
+        folder = await self._turns.ask(probe, case, self._hosts, keep_as=keep_as)
         return folder.evidence()
 
     async def close(self) -> None:
@@ -136,14 +121,14 @@ class LiveSource:
             return self._fetch_dumps(case)
         if probe == "stack_samples":
             return self._sample_stacks(case)
-        return self._query(probe, case) if probe in QUERIES else self._put(PROBES[probe], case)
+        return self._query(probe, case) if probe in QUERIES else self._put(PROBES[probe], case, self._hosts)
 
     async def _sample_stacks(self, case: Case) -> None:
         """Look several times at the ranks that are suspected, and at no other."""
         ranks = suspected_ranks(case)
         hosts = case.ranks.hosts_of(ranks)
         if hosts:
-            await self._ask(
+            await self._turns.ask(
                 PROBES["stack_samples"], case, hosts, extra={"ONLY": " ".join(str(rank) for rank in sorted(ranks))}
             )
 
@@ -155,70 +140,23 @@ class LiveSource:
         names = self._servers.items(probe, earlier)
         if not names:
             return
-        folder = self._folders[probe] = self._bundle.probe_folder(probe, names)
-        self._whole.pop(probe, None)
-        self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe, asked=names))
-        await self._servers.put(probe, folder, lambda answer: self._tell(probe, answer))
-        answered = len(folder.evidence().coverage.answered)
-        self._listen(ProbeFinished(at=datetime.now(UTC), probe=probe, answered=answered, asked=len(names)))
+        folder = self._bundle.probe_folder(probe, names)
+        self._turns.begin(folder, probe, names)
+        await self._servers.put(probe, folder, lambda answer: self._turns.tell(probe, answer))
+        self._turns.end(folder, probe)
 
-    async def _put(self, probe: Probe, case: Case) -> None:
-        folder = await self._ask(probe, case, self._hosts)
+    async def _put(self, probe: Probe, case: Case, hosts: tuple[str, ...], folder: ProbeFolder | None = None) -> None:
+        folder = await self._turns.ask(probe, case, hosts, folder=folder)
         if probe.name == "stacks":
-            await self._bring_py_spy(probe, case, folder)
+            await self._bring_py_spy(probe, case, hosts, folder)
 
-    async def _ask(
-        self,
-        probe: Probe,
-        case: Case,
-        hosts: Iterable[str],
-        *,
-        keep_as: str | None = None,
-        folder: ProbeFolder | None = None,
-        extra: Mapping[str, str] | None = None,
-    ) -> ProbeFolder:
-        boundary = f"oncall-{secrets.token_hex(8)}"
-        scripts = {host: probe.build(case.run, case.ranks, host, boundary, extra) for host in hosts}
-        if folder is None:
-            folder = self._bundle.probe_folder(keep_as or probe.name, scripts)
-        self._folders[folder.probe] = folder
-        self._whole.pop(folder.probe, None)
-        self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe.name, asked=tuple(scripts)))
-        usual_s = case.run.reach.command_timeout_s
-        limits = Limits(total_s=probe.deadline_s or usual_s, silence_s=usual_s)
-        evidence = await ask_all(
-            self._reach,
-            folder,
-            scripts,
-            boundary=boundary,
-            limits=limits,
-            on_answer=lambda answer: self._tell(probe.name, answer),
-        )
-        answered = len(evidence.coverage.answered)
-        self._listen(
-            ProbeFinished(at=datetime.now(UTC), probe=probe.name, answered=answered, asked=len(evidence.asked))
-        )
-        return folder
-
-    def _tell(self, probe: str, answer: NodeAnswer) -> None:
-        self._listen(
-            NodeAnswered(
-                at=datetime.now(UTC),
-                probe=probe,
-                host=answer.host,
-                outcome=answer.outcome,
-                reason=answer.reason,
-                took_s=answer.took_s,
-            )
-        )
-
-    async def _bring_py_spy(self, probe: Probe, case: Case, folder: ProbeFolder) -> None:
-        """Ask again where there is no py-spy, with this machine's own sent along."""
-        lacking = [host for host, _ in folder.evidence().all_parts("no-py-spy")]
+    async def _bring_py_spy(self, probe: Probe, case: Case, hosts: tuple[str, ...], folder: ProbeFolder) -> None:
+        """Ask those again that have no py-spy, with this machine's own sent along."""
+        lacking = [host for host, _ in folder.evidence().all_parts("no-py-spy") if host in hosts]
         own = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
         if lacking and own:
             packed = b64encode(await asyncio.to_thread(Path(own).read_bytes)).decode()
-            await self._ask(probe, case, lacking, folder=folder, extra={"PY_SPY_BASE64": packed})
+            await self._turns.ask(probe, case, lacking, folder=folder, extra={"PY_SPY_BASE64": packed})
 
     async def _fetch_dumps(self, case: Case) -> None:
         """Fetch the dumps of every node that could list them; what kept one from that would keep it from this."""
@@ -230,7 +168,7 @@ class LiveSource:
             folder.record(msgspec.structs.replace(answer, file=None))
         hosts = [host for host in self._hosts if host not in silent]
         extra = {"REDUCER": reducer_source()} if listing and _too_large(listing) else None
-        await self._ask(PROBES["flight_recorder"], case, hosts, folder=folder, extra=extra)
+        await self._turns.ask(PROBES["flight_recorder"], case, hosts, folder=folder, extra=extra)
 
     async def _wait_for_dumps(self, case: Case) -> None:
         """Dumps follow a time-out within 60 to 75 s: give those that are still to come their time."""
@@ -244,7 +182,7 @@ class LiveSource:
             what = f"{len(listed.files)} dumps written, {still} to come"
             self._listen(Waiting(at=datetime.now(UTC), what=what, left_s=round(left, 1)))
             await asyncio.sleep(min(_POLL_S, left))
-            folder = await self._ask(PROBES["dumps"], case, self._hosts, keep_as="dumps_again")
+            folder = await self._turns.ask(PROBES["dumps"], case, self._hosts, keep_as="dumps_again")
             listed = dump_list(folder.evidence())
 
 
