@@ -43,7 +43,8 @@ def hardware(case: Case) -> Judgement:
     if causes:
         return Judgement(verdict="fault", reason="; ".join(f.text for f in findings[:3]), findings=findings)
     if unread:
-        why = {kernels.refused.get(host, "no answer") for host in unread}
+        missing = case.coverage("kernel").missing
+        why = dict.fromkeys(kernels.refused.get(host) or missing.get(host, "no answer") for host in unread)
         return unknown(f"no fault where the kernel log was read; not read: {fold_hosts(unread)} ({'; '.join(why)})")
     reason = (
         f"no fault in the kernel log of {fold_hosts(asked)} in the last {case.run.thresholds.recent_s / 3600:.1g} h"

@@ -62,12 +62,11 @@ def kernel_set(evidence: Evidence) -> KernelSet:
     for host in evidence.asked:
         parts = evidence.parts(host)
         cut = why_cut(evidence.answers.get(host), parts)
+        if cut is not None:
+            refused[host] = cut
         for part in parts:
             if part.name == "kernel":
-                if cut is None:
-                    read.append(host)
-                else:
-                    refused[host] = cut
+                read += [host] if cut is None else []
                 events += _events(evidence, host, part.data)
             elif part.name == "refused":
                 refused[host] = part.text.strip().split("\n")[0] if part.text.strip() else "no reason given"

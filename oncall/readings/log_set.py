@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
@@ -11,6 +11,7 @@ from oncall.formats.event import Event
 from oncall.formats.kernel_time import NodeClock
 from oncall.formats.torchrun import read_torchrun
 from oncall.readings.clock import age_s, node_clock
+from oncall.readings.cut_answers import why_cut
 from oncall.run.numbers import whole
 
 _ATTEMPT = re.compile(r"attempt_(\d+)$")
@@ -105,7 +106,7 @@ def log_set(evidence: Evidence) -> LogSet:
     for host in evidence.asked:
         parts = evidence.parts(host)
         clock = node_clock(evidence, host)
-        own = tuple(_files(host, parts, clock))
+        own = tuple(_files(host, parts, clock, whole=why_cut(evidence.answers.get(host), parts) is None))
         listed = tuple(each for part in parts if part.name == "attempts" for each in _attempts(part.text, clock))
         files += own
         if folder := _folder_of_now(own, listed):
@@ -117,13 +118,15 @@ def log_set(evidence: Evidence) -> LogSet:
     return LogSet(tuple(files), folders, ages, missing)
 
 
-def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> Iterator[LogFile]:
+def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None, *, whole: bool) -> Iterator[LogFile]:
+    """The last file of an answer that was cut short has lost its end: which step was its last, it does not tell."""
     earlier = {part.attributes.get("path", ""): part.data for part in parts if part.name == "earlier"}
     again = {part.attributes.get("path", ""): part.data for part in parts if part.name == "again"}
     for part in parts:
         if part.name == "file":
             path = part.attributes.get("path", "")
-            yield _file(host, part, earlier.get(path, b""), again.get(path), clock)
+            file = _file(host, part, earlier.get(path, b""), again.get(path), clock)
+            yield file if whole or part is not parts[-1] else replace(file, last_step=None, ends_with_step=False)
 
 
 def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: NodeClock | None) -> LogFile:

@@ -136,14 +136,16 @@ def settle_ranks(case: Case) -> RankMap:
 
 
 def _contradicts(given: RankMap, table: ProcessTable) -> bool:
-    """Whether a rank is seen on another host, or as another local rank, than a file says; a blind host tells none."""
+    """Whether a rank is seen as another local rank than a file says, or only on other hosts."""
+    hosts: dict[int, set[str]] = {}
     for process in table.processes:
-        place = given.at(process.rank)
-        if place is None or process.host in table.blind:
+        hosts.setdefault(process.rank, set()).add(process.host)
+    for process in table.processes:
+        place, local_rank = given.at(process.rank), process.number("LOCAL_RANK")
+        if place is None:
             continue
-        local_rank = process.number("LOCAL_RANK")
         moved = None not in {place.local_rank, local_rank} and place.local_rank != local_rank
-        if place.host != process.host or moved:
+        if moved or place.host not in hosts[process.rank]:
             return True
     return False
 

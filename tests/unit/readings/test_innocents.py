@@ -167,7 +167,9 @@ class TestHalfTheTruth:
     def test_a_kernel_log_that_was_cut_short_clears_nobody(self, outcome: Outcome | None, tmp_path: Path) -> None:
         scene = stopped(tmp_path)
         self.cut(scene, "kernel", "node002", outcome)
-        assert hardware(scene.case).verdict == "unknown"
+        judged = hardware(scene.case)
+        assert judged.verdict == "unknown"
+        assert f"not read: node002 ({outcome or 'its answer was cut short'})" in judged.reason
 
     def test_a_fault_in_what_came_of_it_counts(self, tmp_path: Path) -> None:
         scene = stopped(tmp_path, second=xid(79, 590.0))
@@ -182,6 +184,12 @@ class TestHalfTheTruth:
         judged = alive(scene.case)
         assert judged.verdict == "unknown"
         assert "node002: its answer was cut short" in judged.reason
+
+    def test_a_log_that_lost_its_end_does_not_tell_the_last_step(self, tmp_path: Path) -> None:
+        scene = stopped(tmp_path)
+        assert progress(scene.case).verdict == "stopped"
+        self.cut(scene, "logs", "node001")
+        assert progress(scene.case).verdict == "unknown"
 
     def test_a_process_without_a_second_look_is_not_lost(self, tmp_path: Path) -> None:
         scene = stopped(tmp_path)
