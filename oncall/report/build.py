@@ -8,7 +8,7 @@ from oncall.playbook.model import Action, Ending
 from oncall.playbook.texts import contact_texts
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
-from oncall.readings.finding import Finding, Role
+from oncall.readings.finding import UNKNOWN, Finding, Role
 from oncall.report.account import build_account, by_hand, carrying, number, state_of
 from oncall.report.journal import JournalLine
 from oncall.report.model import Account, PlannedStep, ReadyAction, Report, State, Verdict
@@ -18,6 +18,10 @@ from oncall.run.templates import fill
 _EXIT_CODES = {Ending.NOTHING_WRONG: 0, Ending.CAUSE_FOUND: 10, Ending.UNDECIDED: 11, Ending.NOT_ENOUGH: 12}
 _ENDINGS_WITHOUT_CAUSE = (Ending.NOTHING_WRONG, Ending.NOT_ENOUGH)
 _GRADES = list(Grade)
+_MAY_BE_HARDWARE = frozenset(
+    {"process_lost", "host_frozen", "blocked_in_kernel", "stuck_before_collective", "in_launch", "gpu_stalled"}
+)
+"""Kinds behind which a fault of the hardware may stand. What a program issued is its own, whatever a kernel reports."""
 
 
 def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[JournalLine, ...] = ()) -> Report:
@@ -50,7 +54,14 @@ def _grade(walk: Walk, origins: tuple[Finding, ...]) -> Grade | None:
     """The weakest of the findings that carry the conclusion; what something speaks against is not sure."""
     grade = max((finding.grade for finding in origins), key=_GRADES.index, default=None)
     contradicted = any(finding.role is Role.AGAINST for finding in walk.findings)
-    return Grade.LIKELY if grade is Grade.SURE and contradicted else grade
+    open_ = any(finding.kind in _MAY_BE_HARDWARE for finding in origins) and _hardware_is_open(walk)
+    return Grade.LIKELY if grade is Grade.SURE and (contradicted or open_) else grade
+
+
+def _hardware_is_open(walk: Walk) -> bool:
+    """Whether the kernel logs that would show a fault were asked for and not all read."""
+    asked = (step for step in walk.steps if walk.playbook.steps[step.step].reading == "hardware")
+    return any(step.verdict == UNKNOWN for step in asked)
 
 
 def _not_needed(walk: Walk) -> Iterable[PlannedStep]:

@@ -1,4 +1,4 @@
-"""What something speaks against is not sure, and is shown with what does."""
+"""What something speaks against, or what was not seen might explain, is not sure."""
 
 import asyncio
 import shutil
@@ -42,3 +42,13 @@ def test_a_fault_that_the_job_outlived_contradicts_nothing(host: str, address: b
     report = replay_with_a_lost_gpu(tmp_path, host, address, 3600.0)
     assert (report.verdict.kind, report.verdict.ranks) == ("extra_collective", (5,))
     assert (report.verdict.grade, report.verdict.against) == (Grade.SURE, ())
+
+
+def test_a_process_that_is_gone_is_sure_only_where_its_kernel_was_read(tmp_path: Path) -> None:
+    """The kernel log that is withheld holds the fault of the GPU."""
+    copy = tmp_path / "bundle"
+    shutil.copytree(incidents()["hang-by-hardware"].bundle.path, copy)
+    (path,) = (copy / "evidence/kernel").rglob("node002.out")
+    path.write_bytes(path.read_bytes()[:150])
+    verdict = asyncio.run(replay(Bundle.open(copy), lambda _: None)).verdict
+    assert (verdict.kind, verdict.ranks, verdict.grade) == ("process_lost", (5,), Grade.LIKELY)
