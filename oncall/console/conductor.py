@@ -133,7 +133,7 @@ class Conductor:
                 aside = asyncio.create_task(self._obey_aside(order), name=type(order).__name__)
                 self._asides.add(aside)
                 aside.add_done_callback(self._asides.discard)
-                self._publisher.watch(aside, "what was asked for failed")
+                self._publisher.watch(aside, lambda why: self._publisher.mishap(f"what was asked for failed: {why}"))
 
     async def _obey_aside(self, order: Order) -> None:
         """What the walk does not wait for."""
@@ -174,7 +174,7 @@ class Conductor:
         try:
             self._walk.choose(playbook)
         except OncallError as error:
-            self._publisher.publish(replace(self._publisher.snapshot, problem=error.cause))
+            self._publisher.mishap(error.cause)
 
     def _renew(self, probes: tuple[str, ...]) -> None:
         """Put these probes anew, or where none is named those of the step at hand in guided mode, else all."""

@@ -53,14 +53,22 @@ class Publisher:
         try:
             self._bundle.append_event(event)
         except OSError as error:
-            self.publish(replace(self.snapshot, problem=f"the bundle cannot be written: {error}"))
+            self.mishap(f"the bundle cannot be written: {error}")
 
-    def watch(self, task: "asyncio.Task[None]", what: str) -> None:
-        """Tell that `what` failed, and why, should this task end so."""
+    def fail(self, why: str) -> None:
+        """Tell why nothing more will come."""
+        self.publish(replace(self.snapshot, problem=why))
+
+    def mishap(self, why: str) -> None:
+        """Tell what failed beside the walk, which goes on."""
+        self.publish(replace(self.snapshot, mishap=why))
+
+    def watch(self, task: "asyncio.Task[None]", tell: Callable[[str], None]) -> None:
+        """Have it told why this task fails, should it do so."""
 
         def ended(task: "asyncio.Task[None]") -> None:
             if not task.cancelled() and (error := task.exception()):
-                self.publish(replace(self.snapshot, problem=f"{what}: {cause_of(error)}"))
+                tell(cause_of(error))
 
         task.add_done_callback(ended)
 

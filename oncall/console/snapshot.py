@@ -40,8 +40,8 @@ class Snapshot:
     """One moment of a triage.
 
     `here` is the step being walked, `proposal` the judgement that waits for the operator's word in guided mode.
-    `before` is the report of the same run that this one can be laid beside. `problem` says what failed
-    last, such as the walk itself.
+    `before` is the report of the same run that this one can be laid beside. `problem` says why nothing more will
+    come, `mishap` what failed beside a walk that goes on.
     """
 
     start: Start
@@ -58,6 +58,7 @@ class Snapshot:
     before: "Report | None" = None
     journal: "tuple[JournalLine, ...]" = ()
     problem: str | None = None
+    mishap: str | None = None
 
     @property
     def known(self) -> "Account | None":

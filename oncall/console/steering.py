@@ -51,7 +51,7 @@ class SteeredWalk:
         self._case.findings = ()
         self._walker = Walker(loaded, self._source, self._case, publisher.hear)
         filled = _filled(self._case, loaded)
-        fresh = replace(publisher.snapshot, report=None, proposal=None, problem=None)
+        fresh = replace(publisher.snapshot, report=None, proposal=None, problem=None, mishap=None)
         publisher.publish(replace(fresh, playbook=filled, here=loaded.start))
         self._draft()
 
@@ -73,7 +73,7 @@ class SteeredWalk:
         if self._going is not None:
             self._going.cancel()
         self._going = asyncio.create_task(self._walk_on(), name="walk")
-        self._publisher.watch(self._going, "the walk ended early")
+        self._publisher.watch(self._going, lambda why: self._publisher.fail(f"the walk ended early: {why}"))
 
     def choose(self, playbook: str) -> None:
         """Walk another playbook, without the verdicts that the operator gave in this one."""

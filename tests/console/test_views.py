@@ -264,3 +264,12 @@ def test_a_problem_is_told_in_place_of_an_answer() -> None:
     start = Start(run="run42", started=NOW, bundle="b", live=True, read_only=False)
     row = headline(replace(Snapshot(start), problem="run.toml:3: nodes: the key is missing"))
     assert row.text.split() == ["FAILED", "run.toml:3:", "nodes:", "the", "key", "is", "missing"]
+
+
+def test_what_fails_beside_a_walk_is_told_and_the_walk_goes_on() -> None:
+    start = Start(run="run42", started=NOW, bundle="b", live=True, read_only=False)
+    snapshot = replace(Snapshot(start), mishap="site.yaml:3: steps: the key is missing")
+    assert headline(snapshot).text.split()[0] == "ASKING"
+    assert [row.text.split() for row in standing_against(snapshot)] == [
+        ["PROBLEM", "site.yaml:3:", "steps:", "the", "key", "is", "missing"]
+    ]

@@ -113,8 +113,7 @@ def standing_against(snapshot: Snapshot) -> list[Row]:
             rows.append(_standing("ESCALATE", report.escalate, Tone.WARN))
     if snapshot.waiting:
         rows.append(_standing("WAITING", snapshot.waiting, Tone.HERE))
-    if snapshot.problem is not None:
-        rows.append(_standing("PROBLEM", snapshot.problem, Tone.BAD))
+    rows += [_standing("PROBLEM", told, Tone.BAD) for told in (snapshot.problem, snapshot.mishap) if told is not None]
     if known is not None:
         rows += _told_of(known)
     return rows

@@ -189,12 +189,12 @@ def test_a_playbook_with_mistakes_leaves_the_walk_as_it_was(
     session.start()
     known = until(told, lambda snapshot: snapshot.report)
     session.give(ChoosePlaybook(str(tmp_path / "site.yaml")))
-    after = until(told, lambda snapshot: snapshot.problem)
-    assert after.problem is not None
-    assert "site.yaml:1" in after.problem
+    after = until(told, lambda snapshot: snapshot.mishap)
+    assert after.mishap is not None
+    assert "site.yaml:1" in after.mishap
     assert after.report == known.report
     session.give(ChoosePlaybook("slowdown"))
-    assert until(told, lambda snapshot: snapshot.report and not snapshot.problem).report != known.report
+    assert until(told, lambda snapshot: snapshot.report and not snapshot.mishap).report != known.report
 
 
 def test_going_step_by_step_walks_the_same_file_anew(
@@ -222,9 +222,9 @@ def test_an_earlier_triage_that_cannot_be_read_is_told(
     session.start()
     until(told, lambda snapshot: snapshot.report)
     session.give(FindEarlier())
-    problem = until(told, lambda snapshot: snapshot.problem).problem
-    assert problem is not None
-    assert str(earlier / "run.toml") in problem
+    mishap = until(told, lambda snapshot: snapshot.mishap).mishap
+    assert mishap is not None
+    assert str(earlier / "run.toml") in mishap
 
 
 def test_a_new_triage_chooses_its_playbook_anew(
