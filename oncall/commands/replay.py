@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from oncall.bundle.store import Bundle
-from oncall.commands.triage import wants_console
+from oncall.commands.triage import beside_earlier, wants_console
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +27,12 @@ def run(args: argparse.Namespace) -> int:
         return run_console(bundle, live=False, read_only=args.read_only, guide=args.guide, ascii_signs=args.ascii)
     import asyncio
 
-    from oncall.report.earlier import compared
     from oncall.report.model import Report
     from oncall.report.printing import print_report
     from oncall.report.triage import replay
 
     async def answer() -> Report:
         report = await replay(bundle, lambda _: None)
-        return await compared(report, bundle) if args.compare else report
+        return await beside_earlier(report, bundle) if args.compare else report
 
     return print_report(asyncio.run(answer()), as_json_text=args.json)

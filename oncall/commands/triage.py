@@ -4,12 +4,16 @@ import argparse
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oncall.bundle.store import AUTOMATIC, Bundle, Manifest
-from oncall.errors import UsageError
+from oncall.errors import OncallError, UsageError
 from oncall.run.file import find, load, load_ranks
 from oncall.run.ranks import dump_rank_map
 from oncall.signals.run_queries import checked_queries
+
+if TYPE_CHECKING:
+    from oncall.report.model import Report
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,18 +68,30 @@ def wants_console(args: argparse.Namespace) -> bool:
     return not args.triage and not args.json and sys.stdin.isatty() and sys.stdout.isatty()
 
 
+async def beside_earlier(report: "Report", bundle: Bundle) -> "Report":
+    """The report with what changed since the triage before it; where that cannot be read, without, and stderr says why.
+
+    An answer that is there is not lost over one that is not.
+    """
+    from oncall.report.earlier import compared
+
+    try:
+        return await compared(report, bundle)
+    except (OncallError, OSError) as error:
+        sys.stderr.write(f"oncall: no comparison with the triage before: {error}\n")
+        return report
+
+
 def _answer(bundle: Bundle, args: argparse.Namespace) -> int:
     import asyncio
 
-    from oncall.report.earlier import compared
-    from oncall.report.model import Report
     from oncall.report.printing import print_report
     from oncall.report.progress_line import ProgressLine
     from oncall.report.triage import triage
 
-    async def answer() -> Report:
+    async def answer() -> "Report":
         report = await triage(bundle, ProgressLine(sys.stderr), deadline_s=args.deadline)
-        return await compared(report, bundle) if args.compare else report
+        return await beside_earlier(report, bundle) if args.compare else report
 
     try:
         report = asyncio.run(answer())

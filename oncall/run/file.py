@@ -120,7 +120,7 @@ def key_lines(text: str) -> dict[tuple[str, ...], int]:
     """
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if header := _HEADER.match(line):
             table = _key_path(header[1])
             found.setdefault(table, number)
