@@ -8,8 +8,9 @@ from oncall.playbook.model import Action, Ending
 from oncall.playbook.texts import contact_texts
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
-from oncall.readings.finding import UNKNOWN, Finding, Role
+from oncall.readings.finding import Finding, Role
 from oncall.report.account import build_account, by_hand, carrying, number, state_of
+from oncall.report.certainty import grade_of, shows_a_stop
 from oncall.report.journal import JournalLine
 from oncall.report.model import Account, PlannedStep, ReadyAction, Report, State, Verdict
 from oncall.run.nodes import fold_hosts
@@ -17,11 +18,6 @@ from oncall.run.templates import fill
 
 _EXIT_CODES = {Ending.NOTHING_WRONG: 0, Ending.CAUSE_FOUND: 10, Ending.UNDECIDED: 11, Ending.NOT_ENOUGH: 12}
 _ENDINGS_WITHOUT_CAUSE = (Ending.NOTHING_WRONG, Ending.NOT_ENOUGH)
-_GRADES = list(Grade)
-_MAY_BE_HARDWARE = frozenset(
-    {"process_lost", "host_frozen", "blocked_in_kernel", "stuck_before_collective", "in_launch", "gpu_stalled"}
-)
-"""Kinds behind which a fault of the hardware may stand. What a program issued is its own, whatever a kernel reports."""
 
 
 def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[JournalLine, ...] = ()) -> Report:
@@ -30,7 +26,7 @@ def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[Journ
     origins = () if walk.conclusion.ending in _ENDINGS_WITHOUT_CAUSE else carrying(walk.steps)
     hosts = tuple(dict.fromkeys(host for finding in origins for host in finding.hosts))
     texts = _texts(case, origins, hosts)
-    grade = _grade(walk, origins)
+    grade = grade_of(walk, origins)
     ending = Ending.UNDECIDED if grade is Grade.UNDECIDED else walk.conclusion.ending
     cause = walk.conclusion.cause.format_map(texts)
     verdict = _verdict(walk, origins, number(walk.findings), ending=ending, grade=grade, cause=cause)
@@ -48,20 +44,6 @@ def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[Journ
         not_needed=tuple(_not_needed(walk)),
         journal=journal,
     )
-
-
-def _grade(walk: Walk, origins: tuple[Finding, ...]) -> Grade | None:
-    """The weakest of the findings that carry the conclusion; what something speaks against is not sure."""
-    grade = max((finding.grade for finding in origins), key=_GRADES.index, default=None)
-    contradicted = any(finding.role is Role.AGAINST for finding in walk.findings)
-    open_ = any(finding.kind in _MAY_BE_HARDWARE for finding in origins) and _hardware_is_open(walk)
-    return Grade.LIKELY if grade is Grade.SURE and (contradicted or open_) else grade
-
-
-def _hardware_is_open(walk: Walk) -> bool:
-    """Whether the kernel logs that would show a fault were asked for and not all read."""
-    asked = (step for step in walk.steps if walk.playbook.steps[step.step].reading == "hardware")
-    return any(step.verdict == UNKNOWN for step in asked)
 
 
 def _not_needed(walk: Walk) -> Iterable[PlannedStep]:
@@ -163,5 +145,5 @@ def _has_no_way_back(case: Case) -> bool:
 def _state(walk: Walk) -> State:
     told = state_of(walk.steps)
     asks_progress = walk.playbook.start == "progress"
-    stands = told == "unknown" and asks_progress and walk.conclusion.ending is not Ending.NOT_ENOUGH
+    stands = told == "unknown" and asks_progress and shows_a_stop(walk.playbook, walk.steps)
     return "stopped" if stands else told

@@ -52,3 +52,13 @@ def test_a_process_that_is_gone_is_sure_only_where_its_kernel_was_read(tmp_path:
     path.write_bytes(path.read_bytes()[:150])
     verdict = asyncio.run(replay(Bundle.open(copy), lambda _: None)).verdict
     assert (verdict.kind, verdict.ranks, verdict.grade) == ("process_lost", (5,), Grade.LIKELY)
+
+
+def test_a_look_at_stacks_is_not_sure_where_nothing_tells_that_the_job_stands(tmp_path: Path) -> None:
+    """A job that runs shows the same: most ranks in a collective, one that comes to it."""
+    copy = tmp_path / "bundle"
+    shutil.copytree(incidents()["hang-by-data"].bundle.path, copy)
+    for probe in ("logs", "dumps", "flight_recorder"):
+        shutil.rmtree(copy / "evidence" / probe)
+    report = asyncio.run(replay(Bundle.open(copy), lambda _: None))
+    assert (report.verdict.ranks, report.verdict.grade, report.state) == ((5,), Grade.LIKELY, "unknown")
