@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from oncall import __version__
 from oncall.errors import OncallError
+from oncall.neutral import neutral
 
 INTERNAL_ERROR = 1
 INTERRUPTED = 130
@@ -65,6 +66,11 @@ def _dispatch(argv: Sequence[str]) -> int:
     return code
 
 
+def _complain(text: str) -> None:
+    """On standard error, line by line: what is complained of may be quoted from a file that somebody sent."""
+    sys.stderr.writelines(f"{neutral(line)}\n" for line in text.split("\n"))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns its exit code. Errors go to stderr as cause and way out, never as a traceback."""
     try:
@@ -77,9 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     except OncallError as error:
-        sys.stderr.write(f"oncall: {error.cause}\n")
+        _complain(f"oncall: {error.cause}")
         if error.hint:
-            sys.stderr.write(f"  {error.hint}\n")
+            _complain(f"  {error.hint}")
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("oncall: interrupted\n")
@@ -87,6 +93,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("ONCALL_DEBUG"):
             raise
-        sys.stderr.write(f"oncall: internal error: {type(error).__name__}: {error}\n")
+        _complain(f"oncall: internal error: {type(error).__name__}: {error}")
         sys.stderr.write("  set ONCALL_DEBUG=1 to see where; what was gathered so far is kept\n")
         return INTERNAL_ERROR

@@ -73,12 +73,13 @@ async def beside_earlier(report: "Report", bundle: Bundle) -> "Report":
 
     An answer that is there is not lost over one that is not.
     """
+    from oncall.neutral import neutral
     from oncall.report.earlier import compared
 
     try:
         return await compared(report, bundle)
     except (OncallError, OSError) as error:
-        sys.stderr.write(f"oncall: no comparison with the triage before: {error}\n")
+        sys.stderr.write(f"oncall: no comparison with the triage before: {neutral(str(error))}\n")
         return report
 
 
