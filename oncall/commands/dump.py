@@ -12,6 +12,7 @@ from pathlib import Path
 
 from oncall.bundle.store import Bundle, Manifest
 from oncall.errors import UsageError
+from oncall.neutral import neutral
 from oncall.run.file import find, load
 from oncall.run.model import Run
 from oncall.run.nodes import fold_ranks
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     bundle = Bundle.create(manifest, path.read_text(encoding="utf-8"), args.bundle)
     done = asyncio.run(dump_now(bundle, ProgressLine(sys.stderr)))
     for rank, why in sorted(done.not_asked.items()):
-        sys.stderr.write(f"oncall: rank {rank} was not asked: {why}\n")
+        sys.stderr.write(f"oncall: rank {rank} was not asked: {neutral(why)}\n")
     if done.late:
         sys.stderr.write(f"oncall: ranks {fold_ranks(done.late)} were asked and wrote no dump in time\n")
     sys.stderr.write(f"oncall: the dumps are in {bundle.path}\n")

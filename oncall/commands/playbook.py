@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     # Imported in the actions to keep `oncall --help` quick.
+    from oncall.neutral import neutral
     from oncall.playbook.loader import known, load, own_folder
 
     rows = []
@@ -57,15 +58,14 @@ def _list(args: argparse.Namespace) -> int:
             rows.append({"name": name, "title": playbook.title, "alert": playbook.alert or None, "from": source})
         except OncallError as error:
             rows.append({"name": name, "title": None, "alert": None, "from": source})
-            sys.stderr.write(f"oncall: {error.cause}\n")
+            sys.stderr.writelines(f"oncall: {neutral(problem)}\n" for problem in error.cause.split("\n"))
     if args.json:
         answer = {"schema": SCHEMA, "own_folder": str(own_folder()), "playbooks": rows}
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
         return 0
     for row in rows:
-        sys.stdout.write(
-            f"{row['name']:<18} {row['alert'] or '':<24} {row['title'] or 'has mistakes'}  ({row['from']})\n"
-        )
+        told = f"{row['name']:<18} {row['alert'] or '':<24} {row['title'] or 'has mistakes'}  ({row['from']})"
+        sys.stdout.write(neutral(told) + "\n")
     sys.stdout.write(f"\nyour own: {own_folder()}/NAME.yaml\n")
     return 0
 

@@ -42,6 +42,18 @@ def test_list_names_shipped_and_own_ones_and_where_they_are_from(own: Path, caps
     assert "the key `title` is missing" in printed.err
 
 
+def test_a_playbook_from_somebody_else_cannot_command_the_terminal(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (own / "hang.yaml").write_text('extends: hang\ntitle: "\\e[2Jsent"\n')
+    (own / "broken.yaml").write_text('"\\e[2Jkey": 1\n')
+    assert main(["playbook", "list"]) == 0
+    printed = capsys.readouterr()
+    assert "\\x1b[2Jsent" in printed.out
+    assert "\\x1b[2Jkey" in printed.err
+    assert "\x1b" not in printed.out + printed.err
+
+
 def test_show_prints_each_question_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["playbook", "show", "checkpoint"]) == 0
     out = capsys.readouterr().out
