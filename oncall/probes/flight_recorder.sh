@@ -64,6 +64,8 @@ if [ -n "$REDUCER" ]; then
     # The job's own interpreter runs here for certain; what is called python3 may not be there.
     python=$(training_processes | while read -r pid rank; do [ -O "/proc/$pid" ] && readlink "/proc/$pid/exe" && break; done)
     [ -x "$python" ] || python=$(command -v python3)
+    # One that is too old for the reducer, as of some systems, would send nothing: then dumps go whole.
+    "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || python=
     if [ -n "$python" ]; then
         printf '%s' "$REDUCER" >"$temporary/reduce.py"
         encoding=gzip

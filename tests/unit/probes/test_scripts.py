@@ -262,6 +262,21 @@ def test_dumps_reduced_on_the_node_give_the_same_answer(tmp_path: Path, mark: st
     assert sizes["reduced"] < sizes["whole"]
 
 
+def test_dumps_go_whole_where_python_is_too_old_for_the_reducer(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is gone, and with it its interpreter; what the system calls python3 is of 2016."""
+    (tmp_path / "rank_0").write_bytes(b"whole")
+    old = tmp_path / "bin" / "python3"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    parts = ask("flight_recorder", f'{matching(mark)}[paths]\ndumps = "{tmp_path}/rank_"\n', REDUCER=reducer_source())
+    (found,) = [part for part in parts if part.name == "dump"]
+    assert gzip.decompress(found.data) == b"whole"
+
+
 def test_a_prefix_that_a_process_names_reads_no_file_of_others(
     tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
