@@ -1,5 +1,7 @@
 """The command palette: every command of the table by its name."""
 
+from collections.abc import Awaitable, Callable
+
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from oncall.console.actions import COMMANDS
@@ -22,7 +24,7 @@ class Commands(Provider):
                 shown = f"{command.label}  ({command.key})"
                 yield Hit(score, shown, self._run(command.action), help=command.help)
 
-    def _run(self, action: str):  # type: ignore[no-untyped-def]
+    def _run(self, action: str) -> Callable[[], Awaitable[None]]:
         async def run() -> None:
             await self.app.run_action(action)
 
