@@ -46,8 +46,9 @@ def alive(case: Case) -> Judgement:
     seen = table.by_rank()
     missing = _missing(case, seen)
     grade = Grade.LIKELY if missing.unseen else Grade.SURE
+    silent = set(missing.lost).intersection(case.unseen_ranks("logs"))
     for verdict, findings in (
-        ("gone", _gone(case, missing, grade)),
+        ("gone", _gone(case, missing, Grade.LIKELY if silent else grade)),
         ("stopped", _stopped(case, seen.values(), grade)),
         ("blocked", _blocked(case, seen.values(), grade)),
     ):

@@ -110,6 +110,7 @@ class TestAlive:
 
     def test_one_gone_is_named_with_its_host(self, scene: Scene) -> None:
         scene.say("processes", {"node001": processes(range(4)), "node002": processes(range(5, 8))})
+        scene.say("logs", {"node001": [], "node002": []})
         judged = alive(scene.case)
         assert judged.verdict == "gone"
         (finding,) = judged.findings

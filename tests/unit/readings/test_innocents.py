@@ -197,6 +197,13 @@ class TestHalfTheTruth:
         scene.say("processes", {"node001": processes(range(4)), "node002": once})
         assert alive(scene.case).verdict == "all-alive"
 
+    def test_a_lost_rank_whose_log_was_not_seen_may_have_ended_because_of_others(self, tmp_path: Path) -> None:
+        scene = stopped(tmp_path)
+        scene.say("processes", {"node001": processes(range(4)), "node002": processes(range(5, 8))})
+        assert [(f.ranks, f.grade) for f in alive(scene.case).findings] == [((4,), Grade.SURE)]
+        scene.say("logs", {"node001": [], "node002": "timed out"})
+        assert [(f.ranks, f.grade) for f in alive(scene.case).findings] == [((4,), Grade.LIKELY)]
+
     def test_two_names_of_one_machine_lose_nobody(self, tmp_path: Path) -> None:
         scene = stopped(tmp_path)
         scene.say("processes", {"node001": processes(range(4)), "node002": processes(range(4))})
