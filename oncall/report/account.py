@@ -19,7 +19,8 @@ from oncall.report.model import Account, Cost, LastStep, NumberedFinding, ProbeC
 from oncall.report.seen import seen
 from oncall.run.nodes import fold_ranks
 
-_NAMES_WITHOUT_RANKS = ("restarting", "job_gone")
+_NAMES_WITHOUT_RANKS = {"restarting": "restarting", "job_gone": "job-gone"}
+"""Kinds of findings that carry a conclusion though they name no rank, and the verdict by which they do."""
 _FAULTS = ("gpu_fault", "host_fault")
 _MOST_SUSPECTS = 32
 
@@ -27,10 +28,14 @@ _MOST_SUSPECTS = 32
 def carrying(steps: Sequence[WalkedStep]) -> tuple[Finding, ...]:
     """The findings that a conclusion rests on: of the last step that named origins, faults of the hardware first."""
     for step in reversed(steps):
-        origins = tuple(f for f in step.judgement.findings if f.role is Role.ORIGIN or f.kind in _NAMES_WITHOUT_RANKS)
+        origins = tuple(f for f in step.judgement.findings if _carries(f, step.verdict))
         if origins and (step.verdict == "fault" or origins[0].kind not in _FAULTS):
             return origins
     return ()
+
+
+def _carries(finding: Finding, verdict: str) -> bool:
+    return finding.role is Role.ORIGIN or _NAMES_WITHOUT_RANKS.get(finding.kind) == verdict
 
 
 def number(findings: Sequence[Finding]) -> dict[Finding, str]:

@@ -62,3 +62,15 @@ def test_a_look_at_stacks_is_not_sure_where_nothing_tells_that_the_job_stands(tm
         shutil.rmtree(copy / "evidence" / probe)
     report = asyncio.run(replay(Bundle.open(copy), lambda _: None))
     assert (report.verdict.ranks, report.verdict.grade, report.state) == ((5,), Grade.LIKELY, "unknown")
+
+
+def test_a_restart_that_has_made_steps_carries_no_conclusion(tmp_path: Path) -> None:
+    """The second attempt hangs in its turn, and there are no dumps: nobody is named, and it does not restart."""
+    copy = tmp_path / "bundle"
+    shutil.copytree(incidents()["hang-of-the-network"].bundle.path, copy)
+    for path in (copy / "evidence/logs").rglob("*.out"):
+        path.write_bytes(path.read_bytes().replace(b"/attempt_0", b"/attempt_1"))
+    shutil.rmtree(copy / "evidence/flight_recorder")
+    report = asyncio.run(replay(Bundle.open(copy), lambda _: None))
+    assert any(each.finding.kind == "restarting" for each in report.findings)
+    assert (report.verdict.conclusion, report.verdict.kind, report.verdict.grade) == ("all-wait", None, None)
