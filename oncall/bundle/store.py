@@ -23,6 +23,9 @@ from oncall.errors import OncallError, UsageError
 
 SCHEMA = "oncall.bundle/1"
 
+_MOST_BYTES = 1024 * 1024 * 1024
+"""Of one node's answer to one probe: eight ranks' recorders and stacks are a tenth of it."""
+
 AUTOMATIC = "automatic"
 """The playbook of an incident for which none was named, as long as the evidence has not decided."""
 
@@ -56,7 +59,9 @@ class AnswerFile:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Append what arrived."""
+        """Append what arrived. Raises BundleError where a node says more than any probe asks for."""
+        if self.size + len(data) > _MOST_BYTES:
+            raise BundleError(f"it sent more than {_MOST_BYTES >> 20:,} MiB and was not heard to its end")
         if self._stream is None:
             self._stream = self._temporary.open("wb")
         self._stream.write(data)
@@ -162,7 +167,21 @@ class Bundle:
             return None
         asked = msgspec.json.decode((turns[-1] / "asked.json").read_bytes(), type=tuple[str, ...])
         answers = _read_lines(turns[-1] / "index.jsonl", NodeAnswer)
-        return Evidence(probe, self.path, asked, {answer.host: answer for answer in answers})
+        return Evidence(probe, self.path, asked, {answer.host: self._with_its_file(answer) for answer in answers})
+
+    def _with_its_file(self, answer: NodeAnswer) -> NodeAnswer:
+        """An answer is worth what is here of it: a copy may be half, and an index from elsewhere may name any file."""
+        if answer.file is None or self._holds(answer.file):
+            return answer
+        reason = "its raw answer is not in the bundle, or cannot be read"
+        return msgspec.structs.replace(answer, file=None, outcome=Outcome.FAILED, reason=reason)
+
+    def _holds(self, file: str) -> bool:
+        try:
+            path = Path(os.path.realpath(self.path / file))
+            return path.is_relative_to(os.path.realpath(self.path)) and path.is_file() and os.access(path, os.R_OK)
+        except (OSError, ValueError):  # no name that a file can have
+            return False
 
     def append_event(self, event: msgspec.Struct) -> None:
         """Add one event of the walk."""
