@@ -44,9 +44,15 @@ def last_step(case: Case) -> LastStep | None:
 
     A walk that asks why a job restarts, or what an alert of a GPU means, is about older faults too.
     """
+    if not any(finding.kind == "progress" for finding in case.findings):
+        return None
+    return case.once(last_step, ("logs",), lambda: _by_logs(case))
+
+
+def _by_logs(case: Case) -> LastStep | None:
     logs = case.view("logs", log_set)
     found = newest_step(logs) if logs else None
-    if found is None or not any(finding.kind == "progress" for finding in case.findings):
+    if found is None:
         return None
     ended = found.ended_at(case.now)
     stopped = found.age_s is not None and found.age_s > stalled_after_s(case, found.normal_s)
