@@ -29,3 +29,7 @@ class ConfigError(OncallError):
     def __init__(self, problems: list[str], hint: str | None = None) -> None:
         super().__init__("\n".join(problems), hint)
         self.problems = problems
+
+
+class BundleError(OncallError):
+    """A bundle cannot be written."""

@@ -11,20 +11,16 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
-from urllib.parse import quote
 
 import msgspec
 import platformdirs
 
 from oncall import __version__
 from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
-from oncall.errors import OncallError, UsageError
+from oncall.bundle.probe_folder import ProbeFolder, append_line, read_answers, turns, write_whole
+from oncall.errors import BundleError, UsageError
 
 SCHEMA = "oncall.bundle/1"
-
-_MOST_BYTES = 1024 * 1024 * 1024
-"""Of one node's answer to one probe: eight ranks' recorders and stacks are a tenth of it."""
 
 AUTOMATIC = "automatic"
 """The playbook of an incident for which none was named, as long as the evidence has not decided."""
@@ -40,77 +36,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     playbook: str = "hang"
 
 
-class BundleError(OncallError):
-    """The bundle cannot be written or is not one."""
-
-
 def default_root() -> Path:
     """Where bundles go unless told otherwise: the user's state folder."""
     return platformdirs.user_state_path("oncall") / "incidents"
-
-
-class AnswerFile:
-    """The raw output of one node while it arrives: written to a temporary name, renamed when it is whole."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = path.with_suffix(".part")
-        self._stream: IO[bytes] | None = None
-        self.size = 0
-
-    def write(self, data: bytes) -> None:
-        """Append what arrived. Raises BundleError where a node says more than any probe asks for."""
-        if self.size + len(data) > _MOST_BYTES:
-            raise BundleError(f"it sent more than {_MOST_BYTES >> 20:,} MiB and was not heard to its end")
-        if self._stream is None:
-            self._stream = self._temporary.open("wb")
-        self._stream.write(data)
-        self.size += len(data)
-
-    def close(self) -> Path | None:
-        """Finish the file; returns its path, or None where nothing arrived or the disk took nothing."""
-        if self._stream is None:
-            return None
-        try:
-            self._stream.close()
-            self._temporary.rename(self._path)
-        except OSError:
-            return None
-        return self._path
-
-
-class ProbeFolder:
-    """Where one turn of one probe is kept."""
-
-    def __init__(self, bundle: Path, probe: str, asked: tuple[str, ...]) -> None:
-        self._bundle = bundle
-        self.probe = probe
-        self.asked = asked
-        self.path = _next_folder(bundle / "evidence" / probe)
-        self.path.mkdir(parents=True)
-        self._answers: dict[str, NodeAnswer] = {}
-        _write(self.path / "asked.json", msgspec.json.encode(asked))
-
-    def open_answer(self, host: str) -> AnswerFile:
-        """A file for this node's raw output."""
-        return AnswerFile(self.path / f"{quote(host, safe='')}.out")
-
-    def record(self, answer: NodeAnswer) -> None:
-        """Note how a node answered; on disk when this returns. A full disk leaves it known to this triage alone."""
-        try:
-            _append(self.path / "index.jsonl", msgspec.json.encode(answer))
-        except OSError as error:
-            reason = f"the bundle cannot be written: {error.strerror}"
-            answer = msgspec.structs.replace(answer, outcome=Outcome.FAILED, reason=reason)
-        self._answers[answer.host] = answer
-
-    def relative(self, path: Path | None) -> str | None:
-        """A path as it is kept in the index."""
-        return None if path is None else str(path.relative_to(self._bundle))
-
-    def evidence(self) -> Evidence:
-        """What has arrived so far."""
-        return Evidence(self.probe, self._bundle, self.asked, dict(self._answers))
 
 
 class Bundle:
@@ -133,8 +61,8 @@ class Bundle:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
                 raise BundleError(f"{folder} is not empty", "give another folder with --bundle")
-            _write(folder / "run.toml", run_text.encode())
-            _write(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest)))
+            write_whole(folder / "run.toml", run_text.encode())
+            write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest)))
         except OSError as error:
             raise BundleError(f"cannot write the bundle {folder}: {error}", "give another with --bundle") from error
         return cls(folder, manifest)
@@ -161,13 +89,13 @@ class Bundle:
         return ProbeFolder(self.path, probe, tuple(asked))
 
     def evidence(self, probe: str) -> Evidence | None:
-        """The newest turn of a probe, or None where it never ran."""
-        turns = sorted((self.path / "evidence" / probe).glob("[0-9]*"), key=lambda folder: int(folder.name))
-        if not turns:
-            return None
-        asked = msgspec.json.decode((turns[-1] / "asked.json").read_bytes(), type=tuple[str, ...])
-        answers = _read_lines(turns[-1] / "index.jsonl", NodeAnswer)
-        return Evidence(probe, self.path, asked, {answer.host: self._with_its_file(answer) for answer in answers})
+        """The newest turn of a probe, or None where it never ran. One that does not tell who was asked is none."""
+        for _, folder in sorted(turns(self.path / "evidence" / probe).items(), reverse=True):
+            with suppress(OSError, msgspec.DecodeError):
+                asked = msgspec.json.decode((folder / "asked.json").read_bytes(), type=tuple[str, ...])
+                answers = map(self._with_its_file, read_answers(folder / "index.jsonl"))
+                return Evidence(probe, self.path, asked, {answer.host: answer for answer in answers})
+        return None
 
     def _with_its_file(self, answer: NodeAnswer) -> NodeAnswer:
         """An answer is worth what is here of it: a copy may be half, and an index from elsewhere may name any file."""
@@ -185,7 +113,7 @@ class Bundle:
 
     def append_event(self, event: msgspec.Struct) -> None:
         """Add one event of the walk."""
-        _append(self.path / "events.jsonl", msgspec.json.encode(event))
+        append_line(self.path / "events.jsonl", msgspec.json.encode(event))
 
     def choose(self, playbook: str) -> None:
         """Remember which playbook was chosen, so that a replay walks the same. A full disk leaves it to be chosen."""
@@ -195,14 +123,19 @@ class Bundle:
 
     def write(self, name: str, data: bytes) -> None:
         """Keep one more file of the incident, whole or not at all."""
-        _write(self.path / name, data)
+        write_whole(self.path / name, data)
 
     def read_text(self, name: str) -> str | None:
-        """A file of the bundle, or None where it has none."""
+        """A file of the bundle, or None where it has none. What is not UTF-8, as where a crash cut it, is replaced.
+
+        Raises UsageError where the file cannot be read.
+        """
         try:
-            return (self.path / name).read_text(encoding="utf-8")
+            return (self.path / name).read_bytes().decode("utf-8", "replace")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise UsageError(f"{self.path / name}: {error.strerror}") from error
 
 
 def _unused(folder: Path) -> Path:
@@ -210,34 +143,3 @@ def _unused(folder: Path) -> Path:
     while candidate.exists():
         candidate, number = folder.with_name(f"{folder.name}-{number}"), number + 1
     return candidate
-
-
-def _next_folder(parent: Path) -> Path:
-    turns = [int(folder.name) for folder in parent.glob("[0-9]*")]
-    return parent / str(max(turns, default=0) + 1)
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
-
-
-def _append(path: Path, line: bytes) -> None:
-    with path.open("ab") as stream:
-        stream.write(line + b"\n")
-
-
-def _read_lines(path: Path, model: type[NodeAnswer]) -> list[NodeAnswer]:
-    """Every whole line; a last line that was cut by a crash is passed over."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    answers = []
-    for line in lines:
-        try:
-            answers.append(msgspec.json.decode(line, type=model))
-        except msgspec.DecodeError:
-            continue
-    return answers

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Evidence, NodeAnswer
-from oncall.bundle.store import ProbeFolder
+from oncall.bundle.probe_folder import ProbeFolder
 from oncall.probes.alerts import AlertmanagerServer
 from oncall.probes.metric_questions import WINDOW_S, Question, baseline_questions, now_questions
 from oncall.probes.metrics import PrometheusServer

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from oncall.bundle.evidence import QUERIES, Evidence
-from oncall.bundle.store import Bundle, ProbeFolder
+from oncall.bundle.probe_folder import ProbeFolder
+from oncall.bundle.store import Bundle
 from oncall.flight_recorder.reducer import reducer_source
 from oncall.playbook.engine import Listener
 from oncall.playbook.events import Waiting

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Evidence, NodeAnswer
-from oncall.bundle.store import Bundle, ProbeFolder
+from oncall.bundle.probe_folder import ProbeFolder
+from oncall.bundle.store import Bundle
 from oncall.playbook.engine import Listener
 from oncall.playbook.events import NodeAnswered, ProbeFinished, ProbeStarted
 from oncall.probes.probe import Probe

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from requests import RequestException
 
 from oncall.bundle.evidence import NodeAnswer, Part, join_part
-from oncall.bundle.store import ProbeFolder
+from oncall.bundle.probe_folder import ProbeFolder
 from oncall.probes.http_failures import Verdict, judge_alerts, judge_failure
 from oncall.probes.http_session import KeepingSession, Kept, LoginError, TooLongError
 from oncall.probes.workers import Workers

@@ -13,7 +13,7 @@ from requests import RequestException
 from urllib3.util.retry import Retry
 
 from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome, Part, join_part
-from oncall.bundle.store import ProbeFolder
+from oncall.bundle.probe_folder import ProbeFolder
 from oncall.probes.http_failures import Verdict, judge_answer, judge_failure
 from oncall.probes.http_session import KeepingSession, Kept, LoginError, TooLongError
 from oncall.probes.metric_questions import Question

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
-from oncall.bundle.store import ProbeFolder
+from oncall.bundle.probe_folder import ProbeFolder
 from oncall.reach.protocol import Ended, Limits, Reach
 
 

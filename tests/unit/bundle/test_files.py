@@ -8,9 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oncall.bundle import store
+from oncall.bundle import probe_folder
 from oncall.bundle.evidence import NodeAnswer
-from oncall.bundle.store import Bundle, BundleError, Manifest
+from oncall.bundle.store import Bundle, Manifest
+from oncall.errors import BundleError, UsageError
+from oncall.playbook.journal import read_journal
 from oncall.readings.stack_set import stack_set
 from oncall.rehearse.incidents import incidents
 
@@ -53,7 +55,7 @@ def test_only_files_of_the_bundle_are_read(file: str, sent: Bundle) -> None:
 
 
 def test_a_node_that_never_ends_does_not_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_MOST_BYTES", 3 << 20)
+    monkeypatch.setattr(probe_folder, "_MOST_BYTES", 3 << 20)
     manifest = Manifest(run="run42", started=datetime.now(UTC))
     bundle = Bundle.create(manifest, "", tmp_path / "bundle")
     answer = bundle.probe_folder("logs", ("node001",)).open_answer("node001")
@@ -63,3 +65,32 @@ def test_a_node_that_never_ends_does_not_fill_the_disk(tmp_path: Path, monkeypat
     kept = answer.close()
     assert kept is not None
     assert kept.stat().st_size == 2 << 20
+
+
+def test_a_crash_within_a_letter_costs_that_line_alone(sent: Bundle) -> None:
+    whole = read_journal(sent)
+    with (sent.path / "events.jsonl").open("ab") as stream:
+        stream.write('{"event":"noted","at":"2026-01-01T00:00:00Z","text":"日'.encode()[:-1])
+    assert read_journal(sent) == whole
+
+
+@pytest.mark.parametrize("asked", [None, b"", b'["node0'])
+def test_a_turn_that_was_cut_at_its_beginning_is_none(asked: bytes | None, sent: Bundle) -> None:
+    before = sent.evidence("stacks")
+    assert before is not None
+    cut = sent.path / "evidence/stacks/2"
+    cut.mkdir()
+    (cut.parent / "2 of a copy").mkdir()
+    if asked is not None:
+        (cut / "asked.json").write_bytes(asked)
+    after = sent.evidence("stacks")
+    assert after is not None
+    assert after.answers == before.answers
+    assert sent.probe_folder("stacks", ("node001",)).path.name == "3"
+
+
+def test_a_file_that_cannot_be_read_is_named(sent: Bundle) -> None:
+    (sent.path / "ranks.json").unlink(missing_ok=True)
+    (sent.path / "ranks.json").mkdir()
+    with pytest.raises(UsageError, match=r"ranks\.json: Is a directory"):
+        sent.read_text("ranks.json")
