@@ -13,7 +13,7 @@ MAX_TEXT = 512
 MAX_SHAPES = 4096
 MAX_DIMENSIONS = 16
 MAX_EXTENT = 1 << 62
-MAX_TIME_NS = 1 << 63
+MAX_NUMBER = 1 << 63
 
 _P2P_NAME = re.compile(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})")
 
@@ -95,7 +95,7 @@ class EntryReader:
                 fields = _fields({**_ABSENT, **entry})
             record, own_id, seq, p2p_seq, state, retired, created, sizes_in, sizes_out, frames = fields[:10]
             call = self._call(fields[10:])
-            if call is None or type(record) is not int or type(seq) is not int:
+            if call is None or not (_is_number(record) and _is_number(seq)):
                 continue
             if call.group not in labels:
                 labels[call.group] = Label(own_id, call.desc)
@@ -105,10 +105,10 @@ class EntryReader:
                     record + 0,
                     call.group,
                     seq + 0,
-                    p2p_seq + 0 if type(p2p_seq) is int else 0,
+                    p2p_seq + 0 if _is_number(p2p_seq) else 0,
                     self._signature(call, _elements(sizes_in), _elements(sizes_out)),
                     state == "completed" or (not device and retired is True),
-                    created + 0 if type(created) is int and 0 < created < MAX_TIME_NS else None,
+                    created + 0 if _is_number(created) and created > 0 else None,
                     self._stack(frames, stacks),
                     call.peers,
                 )
@@ -165,6 +165,11 @@ class EntryReader:
         if stack is None:
             stack = self._stacks[key] = tuple(_frame(row) for row in rows if isinstance(row, dict))
         return stack
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number such as the recorder counts with: 64 bits, and no bool."""
+    return type(value) is int and -MAX_NUMBER < value < MAX_NUMBER
 
 
 def transfer_of(name: str) -> tuple[str, tuple[int, int]] | None:

@@ -15,6 +15,7 @@ from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.digest import Digester
 from oncall.flight_recorder.model import DumpSet, RankDump, Refused
 from oncall.flight_recorder.naming import rank_of, settle_ranks
+from oncall.flight_recorder.parcel import Parcel, Row, pack, unpack
 from oncall.flight_recorder.reduce import (
     GZIP_MARK,
     MAX_FILE_BYTES,
@@ -29,9 +30,6 @@ from oncall.flight_recorder.reduce import (
 
 _BYTES_A_PROCESS = 100 << 20
 _ZSTD_MARK = b"\x28\xb5\x2f\xfd"
-
-
-Row = RankDump | Refused
 
 
 def load_paths(
@@ -53,8 +51,9 @@ def load_paths(
     shares = [files[start::processes] for start in range(processes)]
     # Started anew rather than forked: the caller may run threads.
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        loaded = pool.map(partial(_load_files, prefix=prefix, whole=whole), shares)
-        return _settle([row for rows in loaded for row in rows])
+        parcels = pool.map(partial(_load_share, prefix=prefix, whole=whole), shares)
+        with without_collector():
+            return _settle([row for parcel in parcels for row in unpack(parcel)])
 
 
 def load_blobs(blobs: Iterable[tuple[str, bytes]], *, prefix: str | None = None) -> DumpSet:
@@ -82,6 +81,11 @@ def _size(file: Path) -> int:
 
 def _load_files(files: Sequence[tuple[str, Path]], prefix: str | None, whole: bool) -> list[Row]:
     return _load(((name, _read(name, file)) for name, file in files), prefix, whole)
+
+
+def _load_share(files: Sequence[tuple[str, Path]], prefix: str | None, whole: bool) -> Parcel:
+    with without_collector():
+        return pack(_load_files(files, prefix, whole))
 
 
 def _read(name: str, file: Path) -> bytes | Refused:

@@ -193,3 +193,13 @@ def test_a_damaged_reduction_is_refused() -> None:
     line = reduce.encode_row("rank_0", reduce.reduce_dump(WAITING))
     assert list(load_blobs([("n", line)]).dumps) == [0]
     assert load_blobs([("n", line[:-40])]).dumps == {}
+
+
+def test_several_processes_load_the_same(tmp_path: Path) -> None:
+    for rank in range(5):
+        rows = [completed(1), entry(2, "broadcast" if rank == 3 else "all_reduce", frames=[{"name": "f"}])]
+        (tmp_path / f"rank_{rank}").write_bytes(pickle.dumps(dump(rows, world=5)))
+    (tmp_path / "rank_9").write_bytes(b"")
+    alone, shared = load_paths([tmp_path], processes=1), load_paths([tmp_path], processes=2)
+    assert dict(alone.dumps) == dict(shared.dumps)
+    assert alone.refused == shared.refused
