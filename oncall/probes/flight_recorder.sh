@@ -3,6 +3,7 @@
 # REDUCER: a Python program that cuts a dump down to what the analysis reads; empty to send dumps whole.
 temporary=$(mktemp -d) || exit 1
 trap 'rm -rf "$temporary"' EXIT
+owner=
 encoding=none
 command -v gzip >/dev/null 2>&1 && encoding=gzip
 pack() {
@@ -36,8 +37,8 @@ if [ -n "$DEBUG_SERVER" ]; then
 fi
 if [ -z "$PREFIX" ]; then
     first=$(training_processes | head -n 1 | cut -d ' ' -f 1)
-    # What a process names is read only where it is its owner's: with sudo it could be any file.
-    owner=$(field "$first" Uid | cut -f 1)
+    # Where everything may be read, what a process names is read only if it is its owner's: it could be any file.
+    { [ -n "$SUDO" ] || [ "$(id -u)" = 0 ]; } && owner=$(field "$first" Uid | cut -f 1)
     for name in TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE; do
         [ -n "$first" ] && [ -z "$PREFIX" ] && PREFIX=$(variable "$first" "$name")
     done
