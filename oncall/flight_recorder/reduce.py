@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import pickle
 import sys
 import threading
@@ -147,11 +148,18 @@ def _quiet() -> Iterator[None]:
 
 
 def with_deep_stack(work: Callable[[], T]) -> T:
-    """Call `work` on a thread whose stack fits the deepest nesting that `load_dump` lets pass."""
+    """Call `work` on a thread whose stack fits the deepest nesting that `load_dump` lets pass.
+
+    Where no such thread can be started (an address space limited by `ulimit -v`), on this one.
+    """
     before = threading.stack_size(_STACK_BYTES)
     try:
         with ThreadPoolExecutor(1) as pool:
-            return pool.submit(work).result()
+            try:
+                done = pool.submit(work)
+            except RuntimeError:
+                return work()
+            return done.result()
     finally:
         threading.stack_size(before)
 
@@ -353,13 +361,15 @@ def main(argv: list[str]) -> int:
 def _reduced_row(path: str) -> bytes:
     try:
         with open(path, "rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
+            data = stream.read(min(os.fstat(stream.fileno()).st_size, MAX_FILE_BYTES) + 1)
         if data.startswith(GZIP_MARK):
             data = unpack_gzip(data)
         return encode_row(path, reduce_dump(load_dump(data)))
     # TypeError to RecursionError: a pickle may hold what JSON cannot.
-    except (DumpError, OSError, TypeError, ValueError, RecursionError) as error:
-        return json.dumps({"schema": SCHEMA, "name": path, "refused": str(error)}).encode() + b"\n"
+    except (DumpError, OSError, MemoryError, TypeError, ValueError, RecursionError) as error:
+        return (
+            json.dumps({"schema": SCHEMA, "name": path, "refused": str(error) or type(error).__name__}).encode() + b"\n"
+        )
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from oncall.readings.clock import age_s, node_clock
 
 _MOST_BYTES = 512 * 1024 * 1024
 """A dump that unpacks to more is no Flight Recorder dump: 20,000 entries take 3 MB."""
-
-
 _HANDLER = "fr_trace_json"
 """The debug server's handler that gives the recorder's entries (PyTorch 2.13, torch/distributed/debug)."""
 

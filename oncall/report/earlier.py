@@ -12,7 +12,11 @@ from oncall.report.triage import replay
 def earlier_bundle(bundle: Bundle) -> Bundle | None:
     """The newest bundle of the same run that lies beside this one and began before it."""
     found = []
-    for folder in bundle.path.resolve().parent.iterdir():
+    try:
+        folders = list(bundle.path.resolve().parent.iterdir())
+    except OSError:
+        return None
+    for folder in folders:
         try:
             other = Bundle.open(folder)
         except UsageError:

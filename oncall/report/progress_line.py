@@ -20,7 +20,7 @@ class ProgressLine:
         """Take in one event."""
         match event:
             case ProbeStarted():
-                self._counts.setdefault(event.probe, (0, 0, len(event.asked)))
+                self._counts[event.probe] = (0, 0, len(event.asked))
             case NodeAnswered():
                 done, failed, asked = self._counts[event.probe]
                 good = event.outcome is Outcome.OK

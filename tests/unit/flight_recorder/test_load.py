@@ -203,3 +203,13 @@ def test_several_processes_load_the_same(tmp_path: Path) -> None:
     alone, shared = load_paths([tmp_path], processes=1), load_paths([tmp_path], processes=2)
     assert dict(alone.dumps) == dict(shared.dumps)
     assert alone.refused == shared.refused
+
+
+def test_a_node_that_limits_the_address_space_reduces_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "rank_0"
+    file.write_bytes(pickle.dumps(WAITING))
+    script = 'ulimit -v 400000; exec "$0" -I -S "$1" "$2"'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable, str(reduce.__file__), str(file)], capture_output=True, check=True
+    )
+    assert list(load_blobs([("node.gz", done.stdout)]).dumps) == [0]

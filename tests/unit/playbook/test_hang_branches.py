@@ -194,6 +194,15 @@ def test_an_absent_rank_is_looked_for_elsewhere(stands: str, conclusion: str, tm
     assert concludes(stopped(Scene(tmp_path)), "hang", **own).conclusion_id == conclusion
 
 
+@pytest.mark.parametrize(
+    ("stands", "conclusion"),
+    [("data", "data-of-few"), ("host", "stuck-on-host"), ("waiting", "no-dump"), ("unknown", "no-dump")],
+)
+def test_a_rank_without_a_dump_is_looked_for_in_the_stacks(stands: str, conclusion: str, tmp_path: Path) -> None:
+    own = {"watchdog": "timed-out", "collective": "no-dump", "stack-of-lost-dump": stands}
+    assert concludes(stopped(Scene(tmp_path)), "hang", **own).conclusion_id == conclusion
+
+
 def test_no_conclusion_is_left_out() -> None:
     reached = {conclusion for conclusion, _ in CASES.values()} | set(BY_DUMPS.values())
     reached |= {"network", "gpu-degraded", "another-branch", "absent"}
