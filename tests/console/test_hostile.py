@@ -91,4 +91,4 @@ def test_in_a_real_terminal_too(tmp_path: Path, incident: Callable[[str], Bundle
     told = [*(f"{name}:" for name in HOSTILE), "the"]
     assert "\n".join(told) in "\n".join(notes)
     assert lines[0].startswith(" run42  ■ STOPPED")
-    assert lines[-1].startswith(" y copy  / filter  n note")
+    assert [line for line in lines if line][-1].startswith(" y copy  / filter  n note")

@@ -56,7 +56,8 @@ class Plan:
     """What the job does: `rank` fails in the way of `fault` at `step`.
 
     A rank writes its dump when a step takes `stall_seconds`; with `watchdog` it also prints what NCCL's would.
-    Unless `warm`, torchrun and each rank start as new programs, which takes several times as long.
+    Unless `warm`, torchrun and each rank start as new programs, which takes several times as long; they always do in a
+    job that starts again.
     """
 
     fault: FaultKind = "none"
@@ -273,7 +274,8 @@ def _start_agent(job: Job, node: Node, endpoint: str) -> Agent:
         **job.plan.environment(job.folder / "dataset"),
     }
     with node.inside(job.folder / "torchrun.log").open("wb") as output:
-        if job.plan.warm:
+        # Forked agents that start their ranks anew do not always find one another again.
+        if job.plan.warm and job.plan.fault != "restarting":
             return start_warm(node, [str(binaries / "python"), *torchrun], env=environment, output=output)
         return node.popen(torchrun, env=environment, output=output)
 

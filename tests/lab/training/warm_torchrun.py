@@ -203,9 +203,7 @@ def run_agent() -> None:
 
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     SubprocessHandler._popen = ask_for_rank  # type: ignore[method-assign,assignment]
-    # Agents that start anew at once do so before the others have noticed the failure, and fail again by that.
-    if os.environ["LAB_FAULT"] != "restarting":
-        join_at_once()
+    join_at_once()
     torch.distributed.run.main()
     sys.exit()
 
