@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from oncall.flight_recorder.model import Analysis, Grade, Kind, Origin
+from oncall.flight_recorder.model import Analysis, Grade, Hop, Kind, Origin
 from oncall.readings.case import Case
 from oncall.readings.dump_list import dump_list
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
@@ -104,10 +104,15 @@ def _finding(case: Case, origin: Origin, unseen: frozenset[int]) -> Finding:
         sequence=origin.seq,
         operation=origin.op,
         explains=origin.explains.ranks,
-        chain=tuple(f"rank {h.rank} waits in {h.op} {h.seq}: {h.why}" for h in origin.chain),
+        chain=tuple(map(_hop, origin.chain)),
         next_check=origin.next_check or None,
         cites=(Citation(probe="flight_recorder", text=origin.says),),
     )
+
+
+def _hop(hop: Hop) -> str:
+    who = f"rank {fold_ranks(hop.held_by)} " if hop.held_by else ""
+    return f"rank {hop.rank} waits in {hop.op} {hop.seq} of {hop.group.desc or hop.group.name}: {who}{hop.why}"
 
 
 def _text(case: Case, origin: Origin) -> str:
