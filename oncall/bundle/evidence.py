@@ -17,6 +17,11 @@ QUERIES = frozenset({"metrics", "baseline", "alerts"})
 """Probes that are put to a server instead of the nodes: who is asked by name is not a host but a query."""
 
 
+def answerers(probe: str) -> str:
+    """What answers a probe: `nodes`, or `queries` where it is put to a server."""
+    return "queries" if probe in QUERIES else "nodes"
+
+
 class Outcome(StrEnum):
     """How asking one node ended. Only `OK` is an answer; `PARTIAL` holds what came before the deadline."""
 
@@ -118,7 +123,7 @@ class Evidence:
                 missing[host] = "no answer yet"
             elif not answer.whole:
                 missing[host] = answer.reason or str(answer.outcome)
-        return Coverage(self.asked, missing, "queries" if self.probe in QUERIES else "nodes")
+        return Coverage(self.asked, missing, answerers(self.probe))
 
     def parts(self, host: str) -> tuple[Part, ...]:
         """The pieces of one node's answer, whatever arrived of it; empty for a node that sent nothing."""

@@ -10,7 +10,7 @@ from oncall.flight_recorder.report import place
 from oncall.formats.pyspy import parse_pyspy
 from oncall.formats.stacks import StackDump
 from oncall.readings.case import Case
-from oncall.readings.fresh_dumps import loaded_dumps
+from oncall.readings.fresh_dumps import all_dumps
 from oncall.readings.stack_set import raw_stack, stack_set
 
 _MOST_LINES = 30_000
@@ -50,7 +50,7 @@ def _threads(dump: StackDump) -> Iterator[str]:
 
 def _dump(case: Case, rank: int) -> RawText:
     title = f"Flight Recorder entries of {case.ranks.label(rank)}, newest first"
-    dumps = case.view("flight_recorder", loaded_dumps)
+    dumps = all_dumps(case)
     dump = dumps.dumps.get(rank) if dumps else None
     if dump is None:
         return RawText(title, (f"no usable dump of rank {rank}",))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oncall.flight_recorder.model import Group, Kind, Op
-from oncall.run.nodes import fold_ranks
+from oncall.run.nodes import fold_ranks, name_folded
 
 _CHECKS = {
     Kind.MISSING_COLLECTIVE: "what skips the call on this rank: a parameter without gradient, an empty batch",
@@ -53,7 +53,7 @@ def says(kind: Kind, ranks: Sequence[int], *, group: Group, seq: int, op: Op | N
         "op": _called(op, mine) if op else "an operation",
         "mine": _called(mine, op) if mine else "another operation",
     }
-    who = f"rank{'' if len(ranks) == 1 else 's'} {fold_ranks(ranks)}"
+    who = name_folded(fold_ranks(ranks))
     return f"{who} {_CLAIMS[kind].format(**names)} (group {group.desc or group.name}, seq {seq})"
 
 

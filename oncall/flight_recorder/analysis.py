@@ -31,17 +31,24 @@ def _analysed(dumps: DumpSet, world_size: int | None, still: bool) -> Analysis:
     groups = resolve(dumps.dumps, world_size)
     graph = Graph(view_ranks(dumps.dumps, groups), groups)
     coverage = coverage_of(dumps, groups)
-    motion = _motion(graph)
-    if motion is not None:
-        return Analysis((), (), coverage, graph.waiting, motion, tables(graph, ()))
     if not graph.waiting:
         return Analysis((), _left_out(graph), coverage, (), None)
-    origins, undecided = Finder(graph).find()
+    origins: Sequence[Origin] = ()
+    undecided: Sequence[Undecided] = ()
+    motion = _motion(graph)
+    if motion is None:
+        origins, undecided = Finder(graph).find()
+        motion = _motion_despite(graph, origins, still=still)
+    if motion is not None:
+        origins = undecided = ()
+    return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, motion, tables(graph, origins))
+
+
+def _motion_despite(graph: Graph, origins: Sequence[Origin], *, still: bool) -> str | None:
+    """Why what was found may come from a running job; None where it stands."""
     if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
-        return Analysis((), (), coverage, graph.waiting, _MOVING, tables(graph, ()))
-    if not still and _all_within(graph, origins):
-        return Analysis((), (), coverage, graph.waiting, _WITHIN, tables(graph, ()))
-    return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, None, tables(graph, origins))
+        return _MOVING
+    return _WITHIN if not still and _all_within(graph, origins) else None
 
 
 _MOVING = (

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from oncall.run.nodes import name_folded
+
 
 class CellState(StrEnum):
     """How far the ranks of a column got with one collective."""
@@ -72,8 +74,7 @@ def cell_text(cell: Cell, row: TableRow) -> str:
 
 def as_lines(table: CollectiveTable) -> Iterator[str]:
     """The table as text; `>` marks the row where they diverge."""
-    heads = [f"rank{'' if column.isdecimal() else 's'} {column}" for column in table.columns]
-    lines = [["  seq", *heads]]
+    lines = [["  seq", *map(name_folded, table.columns)]]
     lines += [
         [f"{'> ' if row.bad else '  '}{row.sequence}", *(cell_text(cell, row) for cell in row.cells)]
         for row in table.rows

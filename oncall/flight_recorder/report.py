@@ -6,7 +6,7 @@ from dataclasses import replace
 from oncall.flight_recorder.collective_table import as_lines
 from oncall.flight_recorder.model import Analysis, Frame, Hop, Origin, Undecided
 from oncall.neutral import neutral
-from oncall.run.nodes import fold_ranks
+from oncall.run.nodes import fold_ranks, name_folded
 
 
 def as_text(analysis: Analysis) -> str:
@@ -64,7 +64,7 @@ def _hop_text(hop: Hop) -> str:
 def _undecided_lines(open_part: Undecided, absent: Collection[int]) -> Iterator[str]:
     share = open_part.explains
     yield f"undecided: {open_part.reason}"
-    who = f"rank{'' if len(open_part.deciding) == 1 else 's'} {fold_ranks(open_part.deciding)}"
+    who = name_folded(fold_ranks(open_part.deciding))
     what = "dumps" if set(open_part.deciding) & set(absent) else "stacks"
     yield f"  {share.ranks} of {share.waiting} waiting ranks; the {what} of {who} would decide"
 

@@ -8,7 +8,6 @@ from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import Checkpoint, listed_checkpoints, newest_checkpoint
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
-from oncall.readings.log_set import log_set
 from oncall.readings.progress import newest_step
 
 _LATE = 1.5
@@ -65,8 +64,7 @@ def _finding(case: Case, newest: Checkpoint, age_s: float | None, interval_s: fl
 
 def _loss(case: Case, newest: Checkpoint, age_s: float | None) -> str:
     """What has to be done again if the job stops now: steps, and GPU hours where the size of the job is known."""
-    logs = case.view("logs", log_set)
-    step = newest_step(logs) if logs else None
+    step = newest_step(case)
     steps = step.step - newest.step if step is not None and step.step > newest.step else None
     gpus, price = case.ranks.world_size, case.run.gpu_hour_usd
     hours = gpus * age_s / 3600 if gpus is not None and age_s is not None else None

@@ -7,9 +7,8 @@ from oncall.bundle.evidence import Evidence
 from oncall.flight_recorder import Analysis, DumpSet, analyse, load_blobs
 from oncall.readings.case import Case
 from oncall.readings.dump_list import DumpList, dump_blobs, dump_list, live_blobs
-from oncall.readings.log_set import log_set
 from oncall.readings.process_table import process_table
-from oncall.readings.progress import newest_step, stalled_after_s
+from oncall.readings.progress import newest_step, stands_still
 
 _TELL_AGE = ("flight_recorder", "processes", "logs")
 """The probes that tell how old a dump is, and how old it may be."""
@@ -27,9 +26,23 @@ class FreshDumps:
 
 def loaded_dumps(evidence: Evidence) -> DumpSet:
     """All dumps that the `flight_recorder` probe fetched, and for ranks without one what the debug server gave."""
-    written, live = load_blobs(dump_blobs(evidence)), live_dumps(evidence)
+    return _together(written_dumps(evidence), live_dumps(evidence))
+
+
+def all_dumps(case: Case) -> DumpSet | None:
+    """The same of a case, loaded once; None where none were fetched."""
+    written, live = case.view("flight_recorder", written_dumps), case.view("flight_recorder", live_dumps)
+    return None if written is None or live is None else _together(written, live)
+
+
+def _together(written: DumpSet, live: DumpSet) -> DumpSet:
     dumps = dict(sorted({**live.dumps, **written.dumps}.items()))
     return replace(written, dumps=dumps, refused=(*written.refused, *live.refused))
+
+
+def written_dumps(evidence: Evidence) -> DumpSet:
+    """The dumps that lay on the nodes."""
+    return load_blobs(dump_blobs(evidence))
 
 
 def live_dumps(evidence: Evidence) -> DumpSet:
@@ -44,18 +57,13 @@ def hang(case: Case) -> Analysis | None:
 
 def _analysed(case: Case) -> Analysis | None:
     fresh = fresh_dumps(case)
-    return None if fresh is None else analyse(fresh.dumps, world_size=case.ranks.world_size, still=_stands_still(case))
-
-
-def _stands_still(case: Case) -> bool:
-    logs = case.view("logs", log_set)
-    step = newest_step(logs) if logs else None
-    return step is not None and step.age_s is not None and step.age_s > stalled_after_s(case, step.normal_s)
+    still = stands_still(case, newest_step(case))
+    return None if fresh is None else analyse(fresh.dumps, world_size=case.ranks.world_size, still=still)
 
 
 def fresh_dumps(case: Case) -> FreshDumps | None:
     """The dumps of this hang; None where none were fetched. Where nothing tells a dump's age it counts as fresh."""
-    loaded, listed = case.view("flight_recorder", loaded_dumps), case.view("flight_recorder", dump_list)
+    loaded, listed = all_dumps(case), case.view("flight_recorder", dump_list)
     live = case.view("flight_recorder", live_dumps)
     if loaded is None or listed is None or live is None:
         return None
@@ -83,8 +91,7 @@ def _ages_s(listed: DumpList) -> dict[str, float]:
 
 def _oldest_s(case: Case) -> dict[int | None, float]:
     """How old a rank's dump may be in seconds: as its process, and, for all (None), as the last step."""
-    table, logs = case.view("processes", process_table), case.view("logs", log_set)
-    step = newest_step(logs) if logs else None
+    table, step = case.view("processes", process_table), newest_step(case)
     limits: dict[int | None, float] = {None: inf}
     if step is not None and step.age_s is not None and not step.at_least:
         limits[None] = step.age_s + _waited_s(case, "logs")

@@ -11,7 +11,7 @@ from oncall.readings.log_set import LogSet, log_set
 from oncall.readings.loss import loss
 from oncall.readings.measured import measure, typical
 from oncall.readings.metric_set import metric_set
-from oncall.readings.progress import newest_step, stalled_after_s
+from oncall.readings.progress import newest_step, stalled_after_s, stands_still
 
 RECENT_RESTARTS = "recent_restarts"
 """The item of the `metrics` probe that counts the restarts within the run's `restart_window_s`."""
@@ -97,7 +97,7 @@ def _steps_by_metrics(case: Case) -> _Steps | None:
 
 def _steps_by_logs(case: Case, logs: LogSet | None) -> _Steps:
     """The step of an earlier attempt tells how far the job had come, not that it makes steps."""
-    found = newest_step(logs) if logs else None
+    found = newest_step(case)
     newest = logs.attempt if logs else None
     ages = [age for (_, number), age in logs.attempt_ages_s.items() if number == newest] if logs else []
     attempt_age_s = min(ages, default=None)
@@ -107,7 +107,7 @@ def _steps_by_logs(case: Case, logs: LogSet | None) -> _Steps:
         return _Steps(step, None, stalled_after_s(case, None), attempt_age_s, False if ages else None)
     limit_s = stalled_after_s(case, found.normal_s)
     # A lower bound that is over the limit is enough to call it stalled; one below it tells nothing.
-    tells = not found.at_least or (found.age_s is not None and found.age_s > limit_s)
+    tells = not found.at_least or stands_still(case, found)
     return _Steps(found.step, found.age_s if tells else None, limit_s, attempt_age_s, True if ages else None)
 
 

@@ -6,8 +6,7 @@ from datetime import datetime
 from oncall.readings.case import Case
 from oncall.readings.incident_order import IN_FLIGHT_S
 from oncall.readings.kernel_set import KernelEvent
-from oncall.readings.log_set import log_set
-from oncall.readings.progress import newest_step, stalled_after_s
+from oncall.readings.progress import newest_step, stands_still
 
 _RUN_AHEAD_STEPS = 5
 """How many steps hosts may still log after a GPU has stopped: they issue work ahead of it."""
@@ -50,10 +49,6 @@ def last_step(case: Case) -> LastStep | None:
 
 
 def _by_logs(case: Case) -> LastStep | None:
-    logs = case.view("logs", log_set)
-    found = newest_step(logs) if logs else None
-    if found is None:
-        return None
-    ended = found.ended_at(case.now)
-    stopped = found.age_s is not None and found.age_s > stalled_after_s(case, found.normal_s)
-    return LastStep(ended, found.normal_s or 0.0) if stopped and ended else None
+    found = newest_step(case)
+    ended = found.ended_at(case.now) if found else None
+    return LastStep(ended, found.normal_s or 0.0) if found and ended and stands_still(case, found) else None

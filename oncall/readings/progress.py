@@ -40,8 +40,14 @@ class Progress:
         return None if self.age_s is None or self.at_least else now - timedelta(seconds=self.age_s)
 
 
-def newest_step(logs: LogSet) -> Progress | None:
-    """The newest step of the current attempt over all logs; None where no log holds a step line."""
+def newest_step(case: Case) -> Progress | None:
+    """The newest step of the current attempt over all logs, looked for once; None where no log holds a step line."""
+    return case.once(newest_step, ("logs",), lambda: _newest(case.view("logs", log_set)))
+
+
+def _newest(logs: LogSet | None) -> Progress | None:
+    if logs is None:
+        return None
     files = tuple(logs.current())
     behind = shifts(files)
     candidates = [found for file in files if (found := _of_file(file, behind.get(file.host, _NONE))) is not None]
@@ -100,6 +106,11 @@ def stalled_after_s(case: Case, normal_s: float | None) -> float:
     return max(limits.stalled_s, limits.stalled_factor * (normal_s or 0.0))
 
 
+def stands_still(case: Case, step: Progress | None) -> bool:
+    """Whether the newest step is known to have ended longer ago than a job that makes steps would let pass."""
+    return step is not None and step.age_s is not None and step.age_s > stalled_after_s(case, step.normal_s)
+
+
 def progress(case: Case) -> Judgement:
     """Has a step ended of late?
 
@@ -109,18 +120,17 @@ def progress(case: Case) -> Judgement:
     logs = case.view("logs", log_set)
     if logs is None or not logs.files:
         return unknown("no log was read: " + _why_none(case, logs))
-    found = newest_step(logs)
+    found = newest_step(case)
     if found is None:
         return unknown(f"no step line in the {len(logs.files)} logs read")
-    limit = stalled_after_s(case, found.normal_s)
     finding = _finding(case, found)
     if found.age_s is None:
         return unknown(f"{finding.text}, but nothing tells when", (finding,))
-    if found.age_s > limit:
+    if stands_still(case, found):
         return Judgement(verdict="stopped", reason=f"{finding.text}; normal is {_normal(found)}", findings=(finding,))
     if found.at_least:
         return unknown(f"{finding.text}; lines that are no steps follow it, so its age is only bounded", (finding,))
-    proof = "and steps still end" if found.moved else f"within {limit:.0f} s"
+    proof = "and steps still end" if found.moved else f"within {stalled_after_s(case, found.normal_s):.0f} s"
     return Judgement(verdict="moving", reason=f"{finding.text}, {proof}", findings=(finding,))
 
 

@@ -31,7 +31,7 @@ def restarts(case: Case) -> Judgement:
         text=f"the launcher made attempt {attempt} {age_s:.0f} s ago",
         cites=_cites(attempt, logs),
     )
-    step = newest_step(logs) if logs is not None else None
+    step = newest_step(case)
     if step is not None:
         return Judgement(verdict="steady", reason=f"{finding.text}, and it has done steps since", findings=(finding,))
     if age_s > _START_ALLOWANCE_S:

@@ -84,7 +84,7 @@ def _fresh_dumps(case: Case, logs: LogSet | None) -> Finding | None:
     listed = case.view("dumps", dump_list)
     if listed is None:
         return None
-    step = newest_step(logs) if logs is not None else None
+    step = newest_step(case)
     limit_s = step.age_s if step is not None and step.age_s is not None else case.run.thresholds.recent_s
     fresh = [file for file in listed.files if file.age_s is not None and file.age_s <= limit_s + 1.0]
     if not fresh:

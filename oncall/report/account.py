@@ -10,8 +10,7 @@ from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
 from oncall.readings.finding import Finding, Role
 from oncall.readings.job_state import job_state
-from oncall.readings.log_set import log_set
-from oncall.readings.progress import Progress, newest_step, stalled_after_s
+from oncall.readings.progress import Progress, newest_step, stands_still
 from oncall.readings.suspects import suspect
 from oncall.readings.symptom import symptom
 from oncall.report.metric_panels import metric_panels, metrics_last_step, usual_step_s
@@ -50,8 +49,7 @@ def build_account(
     names = number(case.findings)
     ranks = sorted({rank for finding in origins for rank in finding.ranks})
     waiting = {rank for finding in case.findings if finding.role is Role.VICTIM for rank in finding.ranks}
-    logs = case.view("logs", log_set)
-    step = newest_step(logs) if logs else None
+    step = newest_step(case)
     checkpoint = newest_checkpoint(case)
     coverage = _coverage(case, steps)
     return Account(
@@ -137,7 +135,7 @@ def _cost(case: Case, step: Progress | None) -> Cost:
     """Idle time counts from the last step's end; a job that moves idles nowhere."""
     price, gpus = case.run.gpu_hour_usd, case.ranks.world_size
     idle_s = step.age_s if step is not None else None
-    if step is not None and step.age_s is not None and step.age_s <= stalled_after_s(case, step.normal_s):
+    if step is not None and step.age_s is not None and not stands_still(case, step):
         idle_s = 0.0 if not step.at_least else None
     per_minute = None if price is None or gpus is None else price * gpus / 60
     usd = None if per_minute is None or idle_s is None else round(per_minute * idle_s / 60, 2)

@@ -6,7 +6,7 @@ from functools import singledispatch
 
 import msgspec
 
-from oncall.bundle.evidence import QUERIES, Outcome
+from oncall.bundle.evidence import Outcome, answerers
 from oncall.playbook.events import (
     Acted,
     Concluded,
@@ -41,8 +41,8 @@ def journal_line(_event: WalkEvent) -> JournalLine | None:
 
 @journal_line.register
 def _(event: ProbeFinished) -> JournalLine | None:
-    of = "queries" if event.probe in QUERIES else "nodes"
-    return JournalLine(at=event.at, who=event.probe, text=f"{event.answered} of {event.asked} {of} answered")
+    text = f"{event.answered} of {event.asked} {answerers(event.probe)} answered"
+    return JournalLine(at=event.at, who=event.probe, text=text)
 
 
 @journal_line.register

@@ -2,7 +2,7 @@
 
 from typing import TextIO
 
-from oncall.bundle.evidence import QUERIES, Outcome
+from oncall.bundle.evidence import Outcome, answerers
 from oncall.playbook.events import Concluded, NodeAnswered, ProbeFinished, ProbeStarted, StepJudged, Waiting, WalkEvent
 
 _CLEAR_LINE = "\r\x1b[K"
@@ -26,8 +26,7 @@ class ProgressLine:
                 good = event.outcome is Outcome.OK
                 self._counts[event.probe] = (done + good, failed + (not good), asked)
             case ProbeFinished() if not self._live:
-                of = "queries" if event.probe in QUERIES else "nodes"
-                self._say(f"{event.probe}: {event.answered} of {event.asked} {of}")
+                self._say(f"{event.probe}: {event.answered} of {event.asked} {answerers(event.probe)}")
             case StepJudged() if not self._live:
                 self._say(f"{event.step}: {event.verdict}")
             case Waiting() if not self._live:

@@ -11,7 +11,6 @@ from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import hang
 from oncall.readings.hardware import describe, ranks_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
-from oncall.readings.log_set import log_set
 from oncall.readings.progress import newest_step
 from oncall.readings.stack_set import StackGroup, stack_set
 from oncall.readings.standings import WORDS
@@ -173,8 +172,7 @@ def _nodes(case: Case, probes: tuple[str, ...]) -> Iterator[NodeRow]:
 
 def _moments(case: Case, events: Iterable[KernelEvent]) -> Iterator[Moment]:
     yield Moment(at=case.now, source="triage", text="this triage began")
-    logs = case.view("logs", log_set)
-    step = newest_step(logs) if logs else None
+    step = newest_step(case)
     if step is not None and (ended := step.ended_at(case.now)):
         yield Moment(at=ended, source="logs", text=f"step {step.step:,} ended")
     for event in events:

@@ -33,6 +33,11 @@ def fold_ranks(ranks: Iterable[int]) -> str:
     return str(folded)
 
 
+def name_folded(ranks: str) -> str:
+    """A folded set of ranks with its noun: `rank 5`, `ranks 0-4`."""
+    return f"rank{'' if ranks.isdecimal() else 's'} {ranks}"
+
+
 def expand_ranks(text: str) -> tuple[int, ...]:
     """The ranks that `0-3,7` names, ascending. Raises ValueError where it is no such set."""
     try:

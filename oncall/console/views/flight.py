@@ -9,6 +9,7 @@ from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, safe, say
 from oncall.console.snapshot import Snapshot
 from oncall.flight_recorder.collective_table import cell_text
+from oncall.run.nodes import name_folded
 
 if TYPE_CHECKING:
     from oncall.flight_recorder.collective_table import Cell, CollectiveTable, TableRow
@@ -41,7 +42,7 @@ def _why_none(snapshot: Snapshot) -> str:
 
 def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
     """Heading, columns as wide as what stands in them, a row each sequence number."""
-    heads = [f"{_word_ranks(ranks)} {ranks}" for ranks in table.columns[:_COLUMNS_SHOWN]]
+    heads = [name_folded(ranks) for ranks in table.columns[:_COLUMNS_SHOWN]]
     body = [[_cell(cell, row) for cell in row.cells[:_COLUMNS_SHOWN]] for row in table.rows]
     columns = zip(*([(head, Tone.STRONG) for head in heads], *body), strict=True)
     widths = [min(_COLUMN, max(cell_len(text) for text, _ in column)) for column in columns]
@@ -59,10 +60,6 @@ def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
     hidden = max(0, len(table.columns) - _COLUMNS_SHOWN) + table.more
     if hidden:
         yield plain_row(f"more {table.group}", f"and {hidden} more sets of ranks", Tone.DIM)
-
-
-def _word_ranks(ranks: str) -> str:
-    return "rank" if ranks.isdigit() else "ranks"
 
 
 def _cell(cell: "Cell", row: "TableRow") -> Span:
