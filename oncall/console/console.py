@@ -79,8 +79,8 @@ class Console(Host):
             self.push_screen(screen_of("raw", event.told))
             return
         self.snapshot = event.told
-        if isinstance(self.screen, TriageScreen):
-            self.screen.show(self.snapshot)
+        if screen := self.triage_screen:
+            screen.show(self.snapshot)
 
     async def on_unmount(self) -> None:
         """Let the nodes go."""
@@ -94,29 +94,35 @@ class Console(Host):
             self._close_messages_no_wait()
 
     @property
+    def triage_screen(self) -> TriageScreen | None:
+        """The screen of the triage, where one is on top; none while the console closes, when Textual has no screen."""
+        screen = self.screen if self.is_running else None
+        return screen if isinstance(screen, TriageScreen) else None
+
+    @property
     def failure(self) -> Exception | None:
         """What ended the console, if it did not end by itself."""
         return self._exception
 
     def tell(self, text: str) -> None:
         """Say what became of the last key."""
-        if isinstance(self.screen, TriageScreen):
-            self.screen.tell(text)
+        if screen := self.triage_screen:
+            screen.tell(text)
 
     def _tick(self) -> None:
-        if isinstance(self.screen, TriageScreen):
-            self.screen.tick(self.clock())
+        if screen := self.triage_screen:
+            screen.tick(self.clock())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Commands work on the screens of a triage alone, and those that cannot be given now do nothing."""
         command = by_action(action)
         if command is None or action in _ANYWHERE:
             return True
-        return isinstance(self.screen, TriageScreen) and allowed(command, **self.circumstances)
+        return self.triage_screen is not None and allowed(command, **self.circumstances)
 
     def action_show(self, name: str) -> None:
         """Show a screen of the triage in place of the one that is shown."""
-        if isinstance(self.screen, TriageScreen) and name == self.screen.NAME:
+        if (screen := self.triage_screen) and name == screen.NAME:
             return
         while not isinstance(self.screen, IncidentScreen):
             self.pop_screen()
@@ -128,7 +134,7 @@ class Console(Host):
 
     def action_out(self) -> None:
         """One level out: a filter or message first, then the screen."""
-        if isinstance(self.screen, TriageScreen) and self.screen.leave():
+        if (screen := self.triage_screen) and screen.leave():
             return
         if len(self.screen_stack) > 1:
             self.pop_screen()

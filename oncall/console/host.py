@@ -100,8 +100,8 @@ class Host(App[int]):
         self.post_message(Heard(session, told))
 
     def is_of_now(self, heard: Heard) -> bool:
-        """Whether it is the present triage that told this."""
-        return heard.session is self._session
+        """Whether it is the present triage that told this, to a console that is not about to close."""
+        return self.is_running and heard.session is self._session
 
     def order(self, order: Order) -> None:
         """Hand an order to the triage."""
