@@ -1,4 +1,4 @@
-"""The commands by which a person asks what a step asks, filled in for a run and ready to paste."""
+"""The commands by which a person asks what a step asks or does what an action says, filled in for a run."""
 
 import re
 import shlex
@@ -12,16 +12,22 @@ from oncall.run.model import Run
 FIELDS = ("run", "match", "logs", "dumps", "checkpoints")
 """What a command may hold in braces: the run's name, what the command lines of its processes match, and its paths."""
 
-_PART = re.compile(r"(?:^|; )(?P<mark>promql|on the node): ")
-
 
 class Where(StrEnum):
-    """Where a command belongs: every node's shell, the console's own, that once all dumps are there, or Prometheus."""
+    """Where a command belongs: its mark in a playbook.
 
-    NODE = "node"
+    Every node's shell, that of the hosts that the answer names, the console's own, the console's own once all dumps are
+    there, or Prometheus.
+    """
+
+    NODE = "on the node"
+    NAMED = "on the named hosts"
     HERE = "here"
     DUMPS = "dumps"
     PROMETHEUS = "promql"
+
+
+_PART = re.compile(rf"(?:^|; )(?P<mark>{Where.PROMETHEUS}|{Where.NODE}|{Where.NAMED}|{Where.HERE}): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +39,19 @@ class Command:
 
 
 def ready(run: Run, command: str) -> str:
-    """A command with the run's name and paths filled in; a path that it does not name stays as `<paths.name>`."""
+    """A command with the run's name and paths filled in; a path that it does not name stays as `PATHS.NAME`."""
     paths = run.paths
     named = {"match": run.processes.match or "python"}
     named |= {name: path for name in ("logs", "dumps", "checkpoints") if (path := getattr(paths, name)) is not None}
     for field in FIELDS:
-        filled = run.name if field == "run" else shlex.quote(named[field]) if field in named else f"<paths.{field}>"
+        filled = run.name if field == "run" else shlex.quote(named[field]) if field in named else placeholder(field)
         command = command.replace("{" + field + "}", filled)
     return command
+
+
+def placeholder(path: str) -> str:
+    """What stands in a command for a path that the run file does not name: a word that no shell takes for its own."""
+    return f"PATHS.{path.upper()}"
 
 
 def commands(run: Run, by_hand: str) -> tuple[Command, ...]:
@@ -55,10 +66,11 @@ def _split(text: str) -> Iterator[Command]:
         yield Command(_where(first), first)
     for mark, following in zip_longest(marks, marks[1:]):
         body = text[mark.end() : following.start() if following else len(text)]
-        if mark["mark"] == "promql":
-            yield from (Command(Where.PROMETHEUS, query.strip()) for query in body.split("; "))
+        where = Where(mark["mark"])
+        if where is Where.PROMETHEUS:
+            yield from (Command(where, query.strip()) for query in body.split("; "))
         else:
-            yield Command(Where.NODE, body)
+            yield Command(where, body)
 
 
 def _where(text: str) -> Where:

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterator
 
 from oncall.playbook.by_hand import FIELDS as COMMAND_FIELDS
-from oncall.playbook.model import Ending, Playbook
+from oncall.playbook.model import Action, Ending, Playbook
 from oncall.readings.finding import UNKNOWN
 from oncall.readings.registry import READINGS
 
@@ -37,7 +37,9 @@ def lint(playbook: Playbook) -> Iterator[tuple[Path, str]]:
 
 def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     step, here = playbook.steps[name], ("steps", name)
-    yield from _lint_by_hand(name, step.by_hand)
+    if not step.by_hand.strip():
+        yield here, "has no `by hand`: give the command or query that a person would paste"
+    yield from _lint_by_hand((*here, "by hand"), step.by_hand)
     reading = READINGS.get(step.reading)
     if reading is None:
         yield (*here, "reading"), f"there is no reading `{step.reading}`{_near(step.reading, READINGS)}"
@@ -56,11 +58,8 @@ def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
             yield (*here, "branches", verdict), f"leads to `{target}`, which is nowhere{_near(target, known)}"
 
 
-def _lint_by_hand(name: str, command: str) -> Iterator[tuple[Path, str]]:
+def _lint_by_hand(here: Path, command: str) -> Iterator[tuple[Path, str]]:
     """A person without this program must be able to paste it."""
-    here = ("steps", name, "by hand")
-    if not command.strip():
-        yield ("steps", name), "has no `by hand`: give the command or query that a person would paste"
     for found in _COMMAND_FIELD.findall(command):
         if found not in COMMAND_FIELDS:
             yield here, f"nothing fills `{{{found}}}` in a command{_near(found, COMMAND_FIELDS)}"
@@ -75,9 +74,24 @@ def _lint_conclusion(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]
     if leaf.ending is Ending.CAUSE_FOUND and not leaf.escalate.strip():
         yield here, "does not say when to call whom; give it `escalate`"
     texts: list[tuple[Path, str]] = [((*here, "cause"), leaf.cause), ((*here, "escalate"), leaf.escalate)]
-    texts += [((*here, "actions", str(index), "say"), each.say) for index, each in enumerate(leaf.actions)]
+    for index, action in enumerate(leaf.actions):
+        place = (*here, "actions", str(index))
+        texts.append(((*place, "say"), action.say))
+        yield from _lint_action(place, action)
     for path, text in texts:
         yield from ((path, problem) for problem in _text_problems(text))
+
+
+def _lint_action(here: Path, action: Action) -> Iterator[tuple[Path, str]]:
+    """Whoever reads it has something to run or somebody to ask."""
+    ways = [each for each in (action.command, action.by_hand.strip(), action.ask) if each]
+    if not action.say.strip():
+        yield (*here, "say"), "says nothing"
+    if not ways:
+        yield here, "does not say how: give it `command`, `by hand` or, where a person decides, `ask`"
+    if len(ways) > 1:
+        yield here, "has more than one of `command`, `by hand` and `ask`; make it two actions"
+    yield from _lint_by_hand((*here, "by hand"), action.by_hand)
 
 
 def _text_problems(text: str) -> Iterator[str]:

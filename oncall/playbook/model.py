@@ -24,11 +24,24 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     by_hand: str = msgspec.field(name="by hand", default="")
 
 
+Template = Literal["exclude", "restart", "stop"]
+"""The commands that only the site knows: keys of the run file's `[actions]`."""
+
+Contact = Literal["second_line", "hardware", "data", "numerics"]
+"""Whom a run file names under `[contacts]`."""
+
+
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One thing to do. `command` names a template of the run file's `[actions]`; without one it is only said."""
+    """One thing to do, and in exactly one way.
+
+    By the site's own command for it, by a command or query to paste, written as that of a step is, or, where a person
+    has to decide, by asking somebody.
+    """
 
     say: str
-    command: Literal["exclude", "restart", "stop"] | None = None
+    command: Template | None = None
+    by_hand: str = msgspec.field(name="by hand", default="")
+    ask: Contact | None = None
 
 
 class Conclusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from oncall.flight_recorder.model import Grade
 from oncall.playbook.engine import Walk, Walker
-from oncall.playbook.model import Action, Ending
+from oncall.playbook.model import Ending
 from oncall.playbook.texts import contact_texts
 from oncall.readings.case import Case
 from oncall.readings.checkpoints import newest_checkpoint
@@ -12,9 +12,9 @@ from oncall.readings.finding import Finding, Role
 from oncall.report.account import build_account, by_hand, carrying, number, state_of
 from oncall.report.certainty import grade_of, shows_a_stop
 from oncall.report.journal import JournalLine
-from oncall.report.model import Account, PlannedStep, ReadyAction, Report, State, Verdict
+from oncall.report.model import Account, PlannedStep, Report, State, Verdict
+from oncall.report.ready_actions import ready_actions
 from oncall.run.nodes import fold_hosts
-from oncall.run.templates import fill
 
 _EXIT_CODES = {Ending.NOTHING_WRONG: 0, Ending.CAUSE_FOUND: 10, Ending.UNDECIDED: 11, Ending.NOT_ENOUGH: 12}
 _ENDINGS_WITHOUT_CAUSE = (Ending.NOTHING_WRONG, Ending.NOT_ENOUGH)
@@ -38,7 +38,7 @@ def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[Journ
         headline=_headline(verdict, case),
         exit_code=_EXIT_CODES[ending],
         verdict=verdict,
-        actions=tuple(_actions(case, walk.conclusion.actions, hosts, texts)),
+        actions=tuple(ready_actions(case, walk.conclusion.actions, hosts, texts)),
         escalate=walk.conclusion.escalate.format_map(texts),
         took_s=round(took_s, 2),
         not_needed=tuple(_not_needed(walk)),
@@ -118,28 +118,6 @@ def _headline(verdict: Verdict, case: Case) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _actions(
-    case: Case, actions: Iterable[Action], hosts: tuple[str, ...], texts: dict[str, str]
-) -> Iterable[ReadyAction]:
-    for action in actions:
-        say = action.say.format_map(texts)
-        template = getattr(case.run.actions, action.command) if action.command else None
-        if not template or ("{step}" in template and _has_no_way_back(case)):
-            yield ReadyAction(say=say, command=None, target=None)
-            continue
-        whole = fold_hosts(hosts) if "{hosts}" in template else case.run.name
-        targets = hosts if "{host}" in template else (whole,)
-        commands = fill(template, case.run.name, hosts, texts)
-        for command, target in zip(commands, targets, strict=True):
-            yield ReadyAction(say=say, command=command, target=target)
-
-
-def _has_no_way_back(case: Case) -> bool:
-    """Whether the newest checkpoint may hold what ruined the loss, and no older one is known."""
-    lost = any(finding.kind == "loss_not_finite" for finding in case.findings)
-    return lost and newest_checkpoint(case) is None
 
 
 def _state(walk: Walk) -> State:

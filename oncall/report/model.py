@@ -72,9 +72,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyAction(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to do; `command` is ready to paste, None where the run file has no template for it.
+    """Something to do; `command` is ready to paste, None where a person decides or the run file has no template for it.
 
-    `target` is what the command is about: a host, folded hosts, or the run. The console asks for it typed out.
+    `target` is what the site's own command is about: a host, folded hosts, or the run. The console asks for it typed
+    out, and runs no other command.
     """
 
     say: str

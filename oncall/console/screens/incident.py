@@ -82,7 +82,9 @@ class IncidentScreen(TriageScreen):
         row = self.query_one("#do", Listing).row
         action = row.about if row and isinstance(row.about, Runnable) else None
         if action is None:
-            none = "this action has no command: the run file has no template for it under [actions]"
+            none = "only commands of the run file's [actions] are run from here; y copies this one"
+            if row is None or row.copies is None:
+                none = "this action has no command: the run file has no template for it under [actions]"
             self.tell(none if self.app.snapshot.report else "nothing to run yet: the walk goes on")
             return
         command, target = action.command, action.target

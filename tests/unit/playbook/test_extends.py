@@ -26,6 +26,7 @@ conclusions:
     cause: Look at the wall.
     actions:
       - say: Look.
+        ask: second_line
 """
 
 

@@ -84,6 +84,24 @@ def test_the_good_one_is_good() -> None:
             "",
             "tiny.yaml:20: says nothing to do; give it `actions`",
         ),
+        (
+            "        command: exclude\n",
+            "",
+            "tiny.yaml:25: does not say how: give it `command`, `by hand` or, where a person",
+        ),
+        (
+            "command: exclude",
+            "command: exclude\n        ask: hardware",
+            "tiny.yaml:25: has more than one of `command`, `by hand` and `ask`; make it two actions",
+        ),
+        (
+            "command: exclude",
+            "by hand: ls {log}",
+            "tiny.yaml:26: nothing fills `{log}` in a command; did you mean `logs`?",
+        ),
+        ("command: exclude", "by hand: kill -CONT PID", "tiny.yaml:26: `PID` cannot be pasted"),
+        ("command: exclude", "ask: boss", "tiny.yaml:26: conclusions.broken.actions.0.ask: Invalid enum value 'boss'"),
+        ("say: Exclude {hosts}.", "say: ''", "tiny.yaml:25: says nothing"),
         ("    escalate: Call {hardware}.\n", "", "tiny.yaml:20: does not say when to call whom; give it `escalate`"),
         ("title: Tiny", "titel: Tiny", "tiny.yaml:2: titel: unknown key; did you mean `title`?"),
         (

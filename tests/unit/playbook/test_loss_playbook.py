@@ -143,6 +143,6 @@ def test_no_command_resumes_from_a_checkpoint_that_may_be_ruined(tmp_path: Path)
     text = rank_log(steps(BEFORE) + lost())
     near = concludes(logs(Scene(tmp_path / "near", more=RESTART), text, ruined), "loss-not-finite")
     far = concludes(logs(Scene(tmp_path / "far", more=RESTART), text, good), "loss-not-finite")
-    assert [each.command for each in build_report(near, bundle="", took_s=0.0).actions if each.command] == []
-    commands = [each.command for each in build_report(far, bundle="", took_s=0.0).actions if each.command]
+    assert [each.command for each in build_report(near, bundle="", took_s=0.0).actions if each.target] == []
+    commands = [each.command for each in build_report(far, bundle="", took_s=0.0).actions if each.target]
     assert commands == ["sbatch --export=RESUME_STEP=6000 train.sbatch"]

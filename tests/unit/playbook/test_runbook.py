@@ -68,7 +68,7 @@ def test_what_the_run_file_says_is_one_word_of_a_command() -> None:
         default_name="r",
     )
     (logs,) = commands(run, "ls {logs}/*; pgrep -f {match}; ls {checkpoints}")
-    assert logs.text == "ls '/a b'/*; pgrep -f 'pre train'; ls <paths.checkpoints>"
+    assert logs.text == "ls '/a b'/*; pgrep -f 'pre train'; ls PATHS.CHECKPOINTS"
 
 
 def codes(blocks: Sequence[Block]) -> list[str]:
