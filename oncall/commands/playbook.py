@@ -143,10 +143,12 @@ def _runbook(args: argparse.Namespace) -> int:
     from oncall.run.file import load as load_run
     from oncall.run.model import Run
 
-    described = Run(nodes="<nodes>", name="RUN") if args.run is None else load_run(find(args.run))
+    described = load_run(find(args.run)) if args.run else Run(nodes="NODES", name="RUN")
     names = args.names or list(known())
     if not names:
         raise UsageError("there is no playbook to write down")
     blocks = runbook(described, [load(name) for name in names])
+    if args.run is None:
+        sys.stderr.write("oncall: RUN and NODES stand in it for a run; `--run RUN` fills in what its run file says\n")
     sys.stdout.write(as_html(blocks) if args.html else as_markdown(blocks))
     return 0

@@ -21,6 +21,12 @@ def rule_of(name: str) -> AlertRule | None:
     return _rules().get(name)
 
 
+def place_of(name: str) -> int:
+    """Where the rule of this name stands among the shipped ones; behind all of them where there is none."""
+    names = list(_rules())
+    return names.index(name) if name in names else len(names)
+
+
 @cache
 def _rules() -> dict[str, AlertRule]:
     text = resources.files("oncall.signals").joinpath("alerts.yml").read_text(encoding="utf-8")

@@ -1,10 +1,14 @@
 """Commands as they are pasted on the console's machine: put to the run's nodes, or to Prometheus."""
 
+import re
 import shlex
 from pathlib import Path, PurePosixPath
 
 from oncall.playbook.by_hand import Command, Where, placeholder
 from oncall.run.model import Run
+
+_EXPANDED = re.compile(r'[\\$`"]')
+"""What a shell does not leave alone within double quotes (POSIX.1-2024, 2.2.3)."""
 
 
 def pasted(run: Run, command: Command, hosts: str | None = None) -> str | None:
@@ -59,5 +63,7 @@ def _clush(run: Run, hosts: str | None = None) -> str:
 
 
 def _quoted(command: str) -> str:
-    """A command as one word: in double quotes where it holds single ones and nothing that the shell would expand."""
-    return f'"{command}"' if "'" in command and not set(command) & set('$`"\\!') else shlex.quote(command)
+    """A command as one word, in double quotes where it holds single ones; those do not keep `!` from being expanded."""
+    if "'" not in command or "!" in command:
+        return shlex.quote(command)
+    return '"' + _EXPANDED.sub(r"\\\g<0>", command) + '"'

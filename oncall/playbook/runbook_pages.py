@@ -5,52 +5,58 @@ import re
 from collections.abc import Iterable, Iterator
 
 from oncall.neutral import neutral
-from oncall.playbook.runbook import Block
+from oncall.playbook.runbook_block import Block
 
 _CODE = re.compile(r"`([^`]+)`")
+_MARKUP = re.compile(r"([\\<>\[\]*])")
 _LANGUAGES = {"code": "sh", "query": "promql"}
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;"
-    "background:#fff}pre{background:#f3f3f3;padding:.6rem;overflow-x:auto}code{font-size:.9em}h2{margin-top:3rem;"
-    "border-top:2px solid #888}h4{margin-bottom:.3rem}nav ul{columns:2}"
+    "background:#fff}pre{background:#f3f3f3;padding:.6rem;white-space:pre-wrap;overflow-wrap:anywhere}"
+    "code{font-size:.9em}h2{margin-top:3rem;border-top:2px solid #888}h4{margin-bottom:.3rem}"
     "@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#161616}pre{background:#262626}a{color:#8ab4f8}}"
+    "@media print{body{font-size:10pt;max-width:none;margin:0;color:#000;background:#fff}a{color:#000}"
+    "pre{border:1px solid #999;background:#fff}pre,li{break-inside:avoid}h2{break-before:page}"
+    "h3,h4,p:has(+pre){break-after:avoid}}"
 )
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
     """The manual as Markdown; anchors are HTML, which every renderer keeps."""
-    return "\n".join(_markdown(blocks)) + "\n"
+    return "\n".join(_markdown(blocks)).lstrip("\n") + "\n"
 
 
 def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
     before = ""
     for block in blocks:
-        text = neutral(block.text)
         if block.kind != "item" or before != "item":
             yield ""
         if block.kind == "heading":
-            yield f'<a id="{block.anchor}"></a>'
-            yield f"{'#' * block.level} {text}"
+            yield f'<a id="{html.escape(block.anchor or "")}"></a>\n'
+            yield f"{'#' * block.level} {_plain(block.text)}"
         elif block.kind in _LANGUAGES:
-            yield f"```{_LANGUAGES[block.kind]}\n{text}\n```"
-        elif block.kind == "item":
-            yield f"- [{text}](#{block.anchor})" if block.anchor else f"- {text}"
+            yield f"```{_LANGUAGES[block.kind]}\n{neutral(block.text)}\n```"
         else:
-            yield text
+            link = f" [{_plain(block.label)}](#{block.anchor})" if block.label else ""
+            yield f"{'- ' if block.kind == 'item' else ''}{_plain(block.text)}{link}"
         before = block.kind
 
 
+def _plain(text: str) -> str:
+    """Text whose only markup is code in backticks."""
+    parts = _CODE.split(neutral(text))
+    return "".join(f"`{part}`" if odd % 2 else _MARKUP.sub(r"\\\1", part) for odd, part in enumerate(parts))
+
+
 def as_html(blocks: Iterable[Block]) -> str:
-    """The manual as a page with a table of contents; everything that is not ours is escaped."""
+    """The manual as a page; everything that is not ours is escaped."""
     known = tuple(blocks)
-    title = html.escape(known[0].text)
-    contents = "".join(
-        f'<li><a href="#{html.escape(b.anchor or "")}">{_inline(b.text)}</a></li>' for b in known if b.level == 2
-    )
     body = "\n".join(_html(known))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body>\n<nav><ul>{contents}</ul></nav>\n{body}\n</body></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{html.escape(neutral(known[0].text))}</title><style>{_STYLE}</style></head><body>\n{body}\n"
+        "</body></html>\n"
     )
 
 
@@ -61,18 +67,21 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
             yield "</ul>"
         if block.kind == "item" and before != "item":
             yield "<ul>"
-        text = _inline(block.text)
-        if block.kind == "heading":
-            yield f'<h{block.level} id="{html.escape(block.anchor or "")}">{text}</h{block.level}>'
-        elif block.kind in _LANGUAGES:
-            yield f"<pre><code>{html.escape(neutral(block.text))}</code></pre>"
-        elif block.kind == "item":
-            yield f'<li><a href="#{html.escape(block.anchor)}">{text}</a></li>' if block.anchor else f"<li>{text}</li>"
-        else:
-            yield f"<p>{text}</p>"
+        yield _element(block)
         before = block.kind
     if before == "item":
         yield "</ul>"
+
+
+def _element(block: Block) -> str:
+    text, anchor = _inline(block.text), html.escape(block.anchor or "")
+    if block.kind == "heading":
+        return f'<h{block.level} id="{anchor}">{text}</h{block.level}>'
+    if block.kind in _LANGUAGES:
+        return f"<pre><code>{html.escape(neutral(block.text))}</code></pre>"
+    link = f' <a href="#{anchor}">{_inline(block.label)}</a>' if block.label else ""
+    tag = "li" if block.kind == "item" else "p"
+    return f"<{tag}>{text}{link}</{tag}>"
 
 
 def _inline(text: str) -> str:
