@@ -1,10 +1,8 @@
 """Runs the one command that the operator saw and confirmed, on the console's own machine."""
 
 import asyncio
-import os
-import signal
 
-from oncall.reach.local import reap
+from oncall.reach.ending import end
 
 _DEADLINE_S = 60.0
 _OUTPUT_KEPT = 4000
@@ -28,6 +26,5 @@ async def run_command(command: str, *, deadline_s: float = _DEADLINE_S) -> tuple
         return None, f"no end within {deadline_s:g} s; it was killed"
     finally:
         if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await reap(process)
+            await end(process)
     return process.returncode, output.decode("utf-8", "replace")[:_OUTPUT_KEPT]

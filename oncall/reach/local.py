@@ -1,25 +1,20 @@
 """Runs scripts on this machine, for a job of one node."""
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from oncall.bundle.evidence import Outcome
+from oncall.reach.ending import end
 from oncall.reach.protocol import Ended, Limits, Stderr, collect
-
-_REAP_S = 2.0
-"""A child that left the process group may hold a pipe open; it is not waited for longer."""
 
 
 class LocalReach:
     """`Reach` on this machine. Every host name means here."""
 
     async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], limits: Limits) -> Ended:
-        """As `Reach.run`; the script's whole process group is killed at the deadline."""
+        """As `Reach.run`; the script and all that it started are ended at the deadline."""
         started, clock = datetime.now(UTC), time.monotonic()
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
@@ -42,8 +37,7 @@ class LocalReach:
             return Ended(Outcome.PARTIAL, started, took_s, limits.describe(), None, stderr.text)
         finally:
             if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                await reap(process)
+                await end(process)
         return Ended(Outcome.OK, started, time.monotonic() - clock, None, process.returncode, stderr.text)
 
     def forget(self, host: str) -> None:
@@ -51,14 +45,6 @@ class LocalReach:
 
     async def close(self) -> None:
         """Nothing is held open."""
-
-
-async def reap(process: asyncio.subprocess.Process) -> None:
-    """Wait for a killed process. What it still said is read and let go: asyncio waits for the ends of its pipes too."""
-    pipes = [pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None]
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_REAP_S):
-            await asyncio.gather(*pipes, process.wait())
 
 
 async def _feed(process: asyncio.subprocess.Process, script: bytes) -> None:

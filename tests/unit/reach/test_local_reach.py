@@ -123,6 +123,25 @@ async def test_a_full_disk_fails_the_answer_and_not_the_triage(tmp_path: Path) -
     assert "No space left" in evidence.coverage.missing["n1"]
 
 
+async def test_a_script_that_is_ended_takes_its_temporary_folder_along(tmp_path: Path) -> None:
+    """As a probe does: the shell waits for a program that `timeout` runs in a process group of its own."""
+    script = f"""trap 'exit 1' TERM
+        temporary=$(mktemp -d -p {tmp_path}); trap 'rm -rf "$temporary"' EXIT
+        printf '\\n{BOUNDARY}\\tmade\\n%s' "$temporary"; timeout -k 2 60 sleep 60"""
+    evidence = await ask(bundle(tmp_path), {"n1": script}, deadline_s=1.0)
+    (made,) = evidence.parts("n1")
+    assert made.data.startswith(bytes(tmp_path))
+    assert not Path(made.data.decode()).exists()
+
+
+async def test_what_does_not_end_when_it_is_asked_is_killed(tmp_path: Path) -> None:
+    said = bytearray()
+    script = b"trap '' TERM; echo $$; while :; do sleep 60; done"
+    ended = await LocalReach().run("here", script, said.extend, Limits(1.0, 1.0))
+    assert ended.outcome is Outcome.PARTIAL
+    assert not Path(f"/proc/{int(said)}").exists()
+
+
 async def test_a_flood_that_nobody_takes_ends_with_its_process(tmp_path: Path) -> None:
     """The pipe is full and its reading paused when the process is killed: waiting for it must not wait for ever."""
 
