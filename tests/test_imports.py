@@ -63,4 +63,4 @@ def test_the_pure_part_does_no_io(package: str) -> None:
 def test_help_needs_no_heavy_import() -> None:
     """`oncall --help` answers at once: the command line alone imports nothing but the standard library."""
     names = {name.split(".")[0] for name in imported(PACKAGE / "cli.py")}
-    assert names <= {"argparse", "collections", "importlib", "os", "signal", "sys", "oncall"}
+    assert names <= {"argparse", "collections", "difflib", "importlib", "os", "signal", "sys", "oncall"}
