@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
+from os import SEEK_END
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -12,6 +13,10 @@ import msgspec
 
 from oncall.run.nodes import fold_hosts
 from oncall.run.numbers import whole
+
+_END = "end"
+"""The name of the last part that every script prints."""
+_TAIL_BYTES = 256
 
 QUERIES = frozenset({"metrics", "baseline", "alerts"})
 """Probes that are put to a server instead of the nodes: who is asked by name is not a host but a query."""
@@ -115,7 +120,10 @@ class Evidence:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """Who answered in full. A node that was asked and has no answer yet counts as missing."""
+        """Who answered in full. A node that was asked and has no answer yet counts as missing.
+
+        An answer without its end was cut short, whatever its outcome says.
+        """
         missing = {}
         for host in self.asked:
             answer = self.answers.get(host)
@@ -123,7 +131,14 @@ class Evidence:
                 missing[host] = "no answer yet"
             elif not answer.whole:
                 missing[host] = answer.reason or str(answer.outcome)
+            elif not self._ends(answer):
+                missing[host] = "its answer was cut short"
         return Coverage(self.asked, missing, answerers(self.probe))
+
+    def why_cut(self, host: str) -> str | None:
+        """Why what came from a node is not all of its answer; None where it is, or where nothing came."""
+        answer = self.answers.get(host)
+        return self.coverage.missing.get(host) if answer is not None and answer.file is not None else None
 
     def parts(self, host: str) -> tuple[Part, ...]:
         """The pieces of one node's answer, whatever arrived of it; empty for a node that sent nothing."""
@@ -132,12 +147,25 @@ class Evidence:
             return ()
         return tuple(split_parts((self.folder / answer.file).read_bytes(), answer.boundary))
 
+    def whole_parts(self, host: str) -> tuple[Part, ...]:
+        """The pieces of one node's answer that came to their end: of a number that broke off half would mislead."""
+        return self.parts(host)[:-1] if self.why_cut(host) else self.parts(host)
+
     def all_parts(self, name: str) -> Iterator[tuple[str, Part]]:
         """Each host's pieces of one name, hosts in the order asked."""
         for host in self.asked:
             for part in self.parts(host):
                 if part.name == name:
                     yield host, part
+
+    def _ends(self, answer: NodeAnswer) -> bool:
+        """Whether an answer has its end: of a script the part that says so, of a server the end of its JSON."""
+        if answer.file is None:
+            return False
+        with (self.folder / answer.file).open("rb") as stream:
+            stream.seek(-min(_TAIL_BYTES, stream.seek(0, SEEK_END)), SEEK_END)
+            tail = stream.read().rstrip()
+        return tail.endswith((b"}", b"]") if self.probe in QUERIES else f"{answer.boundary}\t{_END}".encode())
 
 
 def split_parts(raw: bytes, boundary: str) -> Iterator[Part]:

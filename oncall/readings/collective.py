@@ -39,12 +39,12 @@ def collective(case: Case) -> Judgement:
     found, analysis = fresh_dumps(case), hang(case)
     if found is None or analysis is None or not found.dumps.dumps:
         return unknown(_why_none(case, found))
-    unseen = _unseen(case, analysis)
+    unseen = _unseen(case, analysis, found)
     origins = [origin for origin in analysis.origins if not _only_unseen(origin, unseen)]
     findings = tuple(_finding(case, origin, unseen) for origin in origins)
     completeness = f"{analysis.coverage.dumps} of {analysis.coverage.world} dumps"
-    if found.stale:
-        completeness += f"; those of ranks {fold_ranks(found.stale)} are of an earlier hang and do not count"
+    if found.set_aside:
+        completeness += f"; {found.set_aside}"
     if findings:
         reason = "; ".join(finding.text for finding in findings[:3])
         return Judgement(verdict=_VERDICTS[origins[0].kind], reason=f"{reason} ({completeness})", findings=findings)
@@ -61,6 +61,8 @@ def collective(case: Case) -> Judgement:
 def _why_none(case: Case, found: FreshDumps | None) -> str:
     if found is not None and found.stale:
         return f"the dumps of ranks {fold_ranks(found.stale)} are older than the last step or than their processes"
+    if found is not None and found.foreign:
+        return f"no dump is of this job: {found.set_aside}"
     if found is not None and found.dumps.refused:
         first = found.dumps.refused[0]
         return f"none of {len(found.dumps.refused)} dumps can be read; {first.source}: {first.reason}"
@@ -72,10 +74,13 @@ def _why_none(case: Case, found: FreshDumps | None) -> str:
     return f"no Flight Recorder dump was found; {coverage.describe()}" if coverage.asked else "no dump was fetched"
 
 
-def _unseen(case: Case, analysis: Analysis) -> frozenset[int]:
-    """Ranks without a dump because their node did not answer: nothing may be concluded from that."""
+def _unseen(case: Case, analysis: Analysis, found: FreshDumps) -> frozenset[int]:
+    """Ranks without a dump because their node did not answer, or another job's dump lies in its place.
+
+    Nothing may be concluded from that.
+    """
     absent = {each.rank for each in analysis.coverage.absent}
-    return frozenset(absent.intersection(case.unseen_ranks("flight_recorder")))
+    return frozenset(absent.intersection({*case.unseen_ranks("flight_recorder"), *found.foreign}))
 
 
 def _only_unseen(origin: Origin, unseen: frozenset[int]) -> bool:
@@ -85,7 +90,7 @@ def _only_unseen(origin: Origin, unseen: frozenset[int]) -> bool:
 
 def _undecided(analysis: Analysis, unseen: frozenset[int]) -> str:
     if unseen:
-        return f"the dumps of ranks {fold_ranks(unseen)}, whose nodes did not answer, would decide"
+        return f"the dumps of ranks {fold_ranks(unseen)}, which were not seen, would decide"
     return "; ".join(f"{each.reason} (deciding: ranks {fold_ranks(each.deciding)})" for each in analysis.undecided)
 
 

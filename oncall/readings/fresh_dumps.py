@@ -1,5 +1,6 @@
 """The Flight Recorder dumps of this hang: those of earlier hangs and earlier processes lie in the same folder."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -7,8 +8,10 @@ from oncall.bundle.evidence import Evidence
 from oncall.flight_recorder import Analysis, DumpSet, analyse, load_blobs
 from oncall.readings.case import Case
 from oncall.readings.dump_list import DumpList, dump_blobs, dump_list, live_blobs
+from oncall.readings.foreign_dumps import foreign_dumps
 from oncall.readings.process_table import process_table
 from oncall.readings.progress import newest_step, stands_still
+from oncall.run.nodes import fold_ranks
 
 _TELL_AGE = ("flight_recorder", "processes", "logs")
 """The probes that tell how old a dump is, and how old it may be."""
@@ -18,10 +21,23 @@ _SLACK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class FreshDumps:
-    """The dumps that tell of now, and the ranks whose dumps are older than the last step or than their process."""
+    """The dumps that tell of now, and the ranks whose dumps are older than the last step or than their process.
+
+    `foreign` says of other ranks why their dump is none of this job.
+    """
 
     dumps: DumpSet
     stale: tuple[int, ...]
+    foreign: Mapping[int, str]
+
+    @property
+    def set_aside(self) -> str | None:
+        """Which dumps do not count, and why, in words; None where all do."""
+        told = [f"those of ranks {fold_ranks(self.stale)} are of an earlier hang"] if self.stale else []
+        if self.foreign:
+            rank, why = next(iter(self.foreign.items()))
+            told.append(f"those of ranks {fold_ranks(self.foreign)} are of another job (rank {rank}: {why})")
+        return f"{'; '.join(told)} and do not count" if told else None
 
 
 def loaded_dumps(evidence: Evidence) -> DumpSet:
@@ -62,21 +78,35 @@ def _analysed(case: Case) -> Analysis | None:
 
 
 def fresh_dumps(case: Case) -> FreshDumps | None:
-    """The dumps of this hang; None where none were fetched. Where nothing tells a dump's age it counts as fresh."""
+    """The dumps of this hang, told apart once; None where none were fetched.
+
+    Where nothing tells a dump's age it counts as fresh.
+    """
+    return case.once("fresh dumps", _TELL_AGE, lambda: _fresh_dumps(case))
+
+
+def _fresh_dumps(case: Case) -> FreshDumps | None:
     loaded, listed = all_dumps(case), case.view("flight_recorder", dump_list)
     live = case.view("flight_recorder", live_dumps)
     if loaded is None or listed is None or live is None:
         return None
     ages = _ages_s(listed)
     limits = _oldest_s(case)
-    stale = []
-    for rank, dump in sorted(loaded.dumps.items()):
+    stale = set()
+    for rank, dump in loaded.dumps.items():
         age_s = ages.get(dump.source)
         if age_s is not None and age_s > min(limits.get(rank, inf), limits[None]) + _SLACK_S:
-            stale.append(rank)
-    fresh = {rank: live.dumps.get(rank) if rank in stale else dump for rank, dump in loaded.dumps.items()}
+            stale.add(rank)
+    written = {rank: dump for rank, dump in loaded.dumps.items() if dump is not live.dumps.get(rank)}
+    foreign = foreign_dumps(case, {rank: dump for rank, dump in written.items() if rank not in stale})
+    unfit = stale | foreign.keys()
+    fresh = {rank: live.dumps.get(rank) if rank in unfit else dump for rank, dump in loaded.dumps.items()}
     known = {rank: dump for rank, dump in fresh.items() if dump is not None}
-    return FreshDumps(replace(loaded, dumps=known), tuple(rank for rank in stale if rank not in known))
+    return FreshDumps(
+        dumps=replace(loaded, dumps=known),
+        stale=tuple(sorted(stale - known.keys())),
+        foreign={rank: why for rank, why in foreign.items() if rank not in known},
+    )
 
 
 def _ages_s(listed: DumpList) -> dict[str, float]:

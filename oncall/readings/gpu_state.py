@@ -36,7 +36,7 @@ def gpu_set(evidence: Evidence) -> GpuSet:
     links: dict[tuple[str, str], int] = {}
     hung, without = [], []
     for host in evidence.asked:
-        parts = evidence.parts(host)
+        parts = evidence.whole_parts(host)
         looks = [found for part in parts if part.name == "query" and (found := read_query(part.data)) is not None]
         errors = [read_link_errors(part.text) for part in parts if part.name == "nvlink"]
         if any(part.name == "exit" and part.attributes.get("code") in _HUNG for part in parts):
@@ -70,7 +70,8 @@ def gpu_state(case: Case) -> Judgement:
         found = tuple(finding for name, finding in findings if name == verdict)
         if found:
             return Judgement(verdict=verdict, reason="; ".join(f.text for f in found[:3]), findings=found[:8])
-    unread = tuple(host for host in asked if seen is None or not seen.gpus.get(host))
+    missing = case.coverage("gpu_health").missing
+    unread = tuple(host for host in asked if seen is None or not seen.gpus.get(host) or host in missing)
     if unread or not asked:
         without = f" (no nvidia-smi on {fold_hosts(seen.without)})" if seen and seen.without else ""
         return unknown(f"the drivers of {fold_hosts(unread) or 'no host'} told nothing of their GPUs{without}")
@@ -78,8 +79,8 @@ def gpu_state(case: Case) -> Judgement:
 
 
 def _held(looks: list[tuple[GpuHealth, ...]]) -> Iterator[tuple[str | None, frozenset[str]]]:
-    """What held a GPU down at every look: a moment's slowdown is none."""
-    for gpu in looks[-1]:
+    """What held a GPU down at every look: a moment's slowdown is none, and one look may have caught just that."""
+    for gpu in looks[-1] if len(looks) > 1 else ():
         reasons = [set(other.held_down_by) for look in looks for other in look if other.uuid == gpu.uuid]
         yield gpu.uuid, frozenset(set.intersection(*reasons) & _HELD_DOWN)
 

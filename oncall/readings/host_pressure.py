@@ -57,7 +57,8 @@ def host_pressure(case: Case) -> Judgement:
         if found:
             findings = tuple(_finding(case, verdict, state, words) for state, words in found[:8])
             return Judgement(verdict=verdict, reason="; ".join(f.text for f in findings[:3]), findings=findings)
-    unseen = tuple(host for host in asked if host not in {state.host for state in seen})
+    missing = case.coverage("host").missing
+    unseen = tuple(host for host in asked if host in missing or host not in {state.host for state in seen})
     if unseen or not asked:
         return unknown(f"{fold_hosts(unseen) or 'no host'} did not tell: {case.coverage('host').describe()}")
     return Judgement(verdict="fine", reason=f"{fold_hosts(asked)}: memory, swap and storage are at ease")
@@ -108,7 +109,7 @@ def _finding(case: Case, verdict: str, state: HostState, words: str) -> Finding:
 
 
 def _state(evidence: Evidence, host: str) -> HostState | None:
-    parts = evidence.parts(host)
+    parts = evidence.whole_parts(host)
     looks = {(part.name, part.attributes.get("sample")): part.text for part in parts}
     if ("memory", "2") not in looks:
         return None

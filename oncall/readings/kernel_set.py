@@ -11,7 +11,6 @@ from oncall.formats.kernel_summary import should_page
 from oncall.formats.kernel_time import EventTime, event_time
 from oncall.readings.boots import Boots
 from oncall.readings.clock import node_clock
-from oncall.readings.cut_answers import why_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def kernel_set(evidence: Evidence) -> KernelSet:
     refused = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
-        cut = why_cut(evidence.answers.get(host), parts)
+        cut = evidence.why_cut(host)
         if cut is not None:
             refused[host] = cut
         for part in parts:

@@ -11,7 +11,6 @@ from oncall.formats.event import Event
 from oncall.formats.kernel_time import NodeClock
 from oncall.formats.torchrun import read_torchrun
 from oncall.readings.clock import age_s, node_clock
-from oncall.readings.cut_answers import why_cut
 from oncall.run.numbers import whole
 
 _ATTEMPT = re.compile(r"attempt_(\d+)$")
@@ -106,7 +105,7 @@ def log_set(evidence: Evidence) -> LogSet:
     for host in evidence.asked:
         parts = evidence.parts(host)
         clock = node_clock(evidence, host)
-        own = tuple(_files(host, parts, clock, whole=why_cut(evidence.answers.get(host), parts) is None))
+        own = tuple(_files(host, parts, clock, whole=evidence.why_cut(host) is None))
         listed = tuple(each for part in parts if part.name == "attempts" for each in _attempts(part.text, clock))
         files += own
         if folder := _folder_of_now(own, listed):

@@ -1,15 +1,15 @@
 """One signal of the whole run: each rank's or host's value now and before, what is stale, and what is missing."""
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 
+from oncall.readings.believed import Believed, Fit, Merge, Points, any_bit, believed
 from oncall.readings.case import Case
-from oncall.readings.metric_set import AskedRange, Curve, QueryAnswer, metric_set
+from oncall.readings.metric_set import AskedRange, QueryAnswer, metric_set
 from oncall.readings.series_join import Joiner, Subject, joiner, labels_seen
 from oncall.run.nodes import fold_hosts, fold_ranks
+from oncall.signals.selectors import newest_query
 from oncall.signals.signal import Source
 from oncall.signals.vocabulary import SIGNALS
 
@@ -26,22 +26,17 @@ _LATEST = frozenset(
 )
 """Signals that tell what stands now, not how something goes: of a stretch their last value counts, not the median."""
 
-Points = tuple[tuple[float, float], ...]
-Merge = Callable[[Iterable[float]], float]
-
-
-def any_bit(values: Iterable[float]) -> float:
-    """All bits that any value has set."""
-    return float(reduce(or_, (int(value) for value in values), 0))
+_NOTHING = Believed({}, {})
 
 
 @dataclass(frozen=True)
 class Measured:
     """A signal by subject. A value speaks for its whole stretch; a subject that is `stale` (age in s) has none now.
 
-    `stretches` holds each subject's points of the stretch before and of that now, on their grids. `problem` says why
-    nothing or not all is known; `labels` shows a series where none fits the run. `off` is a signal that the run file
-    declares this site to be without. `end` is the moment asked for, in unix seconds.
+    Nor has one that was set `aside`, with why its series cannot be believed, be it now or before. `stretches` holds
+    each subject's points of the stretch before and of that now, on their grids. `problem` says why nothing or not all
+    is known; `labels` shows a series where none fits the run. `off` is a signal that the run file declares this site to
+    be without. `end` is the moment asked for, in unix seconds.
     """
 
     signal: str
@@ -50,6 +45,7 @@ class Measured:
     before: Mapping[Subject, float] = field(default_factory=dict)
     stretches: tuple[tuple[AskedRange | None, Mapping[Subject, Points]], ...] = ()
     stale: Mapping[Subject, float | None] = field(default_factory=dict)
+    aside: Mapping[Subject, str] = field(default_factory=dict)
     newest_age_s: float | None = None
     problem: str | None = None
     labels: str | None = None
@@ -72,14 +68,20 @@ class Measured:
         missing = [who for who in wanted if who not in self.now]
         if self.now and not missing and self.problem is None:
             return None
+        return f"{self.signal}: {self._why(missing)}"
+
+    def _why(self, missing: list[Subject]) -> str:
         if self.problem is not None:
-            return f"{self.signal}: {self.problem}"
+            return self.problem
+        odd = [who for who in (missing or self.aside) if who in self.aside]
+        if odd:
+            return f"set aside for {_fold(odd)}, {self.aside[odd[0]]}"
         if not self.now and self.labels is not None:
-            return f"{self.signal}: no series fits the ranks or hosts of this run; labels seen: {self.labels}"
+            return f"no series fits the ranks or hosts of this run; labels seen: {self.labels}"
         stale = [who for who in (missing or self.stale) if who in self.stale]
         if stale:
-            return f"{self.signal}: stale for {_fold(stale)}, {_age(self.stale[who] for who in stale)}"
-        return f"{self.signal}: no series" + (f" for {_fold(missing)}" if self.now else "")
+            return f"stale for {_fold(stale)}, {_age(self.stale[who] for who in stale)}"
+        return "no series" + (f" for {_fold(missing)}" if self.now else "")
 
 
 def _fold(subjects: Iterable[Subject]) -> str:
@@ -104,7 +106,7 @@ def measure(
     return case.once(
         (measure, signal, by_host, name, several),
         _SERIES,
-        lambda: _measure(case, signal, _Fit(_joiner(case), by_host, name, several, latest=signal in _LATEST)),
+        lambda: _measure(case, signal, Fit(signal, _joiner(case), by_host, name, several)),
     )
 
 
@@ -112,29 +114,7 @@ def _joiner(case: Case) -> Joiner:
     return case.once(joiner, (), lambda: joiner(case))
 
 
-@dataclass(frozen=True)
-class _Fit:
-    joiner: Joiner
-    by_host: bool
-    name: str | None
-    several: Merge
-    latest: bool
-
-    def subjects(self, curve: Curve) -> tuple[Subject, ...]:
-        if self.name is not None and curve.labels.get("name") != self.name:
-            return ()
-        if self.by_host:
-            host = self.joiner.host(curve.labels)
-            return () if host is None else (host,)
-        return self.joiner.ranks_of(curve.labels)
-
-    def of_stretch(self, values: list[float]) -> float:
-        if self.latest:
-            return values[-1]
-        return self.several(values) if self.several is any_bit else statistics.median(values)
-
-
-def _measure(case: Case, signal: str, fit: _Fit) -> Measured:
+def _measure(case: Case, signal: str, fit: Fit) -> Measured:
     if case.run.signals.get(signal) == "":
         return Measured(signal, off=True, problem="the run file says that this site is without it")
     answers = case.view("metrics", metric_set)
@@ -146,56 +126,52 @@ def _measure(case: Case, signal: str, fit: _Fit) -> Measured:
         return Measured(signal, problem=(answer.problem if answer else None) or "not asked")
     before = (case.view("baseline", metric_set) or {}).get(signal)
     then = before.parts.get(_THEN) if before else None
-    points, points_before = _points(now, fit), _points(then, fit) if then else {}
-    values = {who: fit.of_stretch([value for _, value in own]) for who, own in points.items()}
-    earlier = {who: fit.of_stretch([value for _, value in own]) for who, own in points_before.items()}
+    told, told_before = believed(now, fit), believed(then, fit) if then else _NOTHING
+    values = {who: _of_stretch(own, fit) for who, own in told.points.items()}
+    earlier = {who: _of_stretch(own, fit) for who, own in told_before.points.items()}
     newest = answer.parts.get(_NEWEST)
     ages = _ages(newest, fit)
     stale = _stale(case, signal, values, ages)
     # What has points in the stretch but no newest sample has ended within it.
     ended = {who for who in values if newest is not None and who not in ages}
-    stale |= {who: ages.get(who) for who in (*ended, *(who for who in earlier if who not in values))}
-    whose = {who for who in values if who not in stale}
+    gone = {who for who in earlier if who not in values and who not in told.aside}
+    stale |= {who: ages.get(who) for who in (*ended, *gone)}
+    undated = newest is None and newest_query(now.query) is not None
     return Measured(
         signal=signal,
         query=now.query,
-        now={who: value for who, value in values.items() if who in whose},
+        now={} if undated else {who: value for who, value in values.items() if who not in stale},
         before=earlier,
-        stretches=((then.asked if then else None, points_before), (now.asked, points)),
+        stretches=((then.asked if then else None, told_before.points), (now.asked, told.points)),
         stale=stale,
+        aside={**told_before.aside, **told.aside},
         newest_age_s=min((ages[who] for who in ages), default=None),
-        problem=answer.problem,
-        labels=labels_seen(curve.labels for curve in now.curves) if now.curves and not values else None,
+        problem=answer.problem or ("how old its samples are is not known" if undated else None),
+        labels=_labels(now) if not values and not told.aside else None,
         end=now.end,
     )
+
+
+def _of_stretch(points: Points, fit: Fit) -> float:
+    values = [value for _, value in points]
+    if fit.signal in _LATEST:
+        return values[-1]
+    return fit.several(values) if fit.several is any_bit else statistics.median(values)
+
+
+def _labels(answer: QueryAnswer) -> str | None:
+    return labels_seen(curve.labels for curve in answer.curves) if answer.curves else None
 
 
 def _why_unasked(case: Case) -> str:
     return "Prometheus was not asked" if case.run.prometheus.url else "the run file names no `prometheus.url`"
 
 
-def _points(answer: QueryAnswer, fit: _Fit) -> dict[Subject, Points]:
-    """Each subject's points over a stretch, one at a time where several series are about it."""
-    curves: dict[Subject, list[Points]] = {}
-    for curve in answer.curves:
-        for who in fit.subjects(curve):
-            curves.setdefault(who, []).append(curve.points)
-    return {who: own[0] if len(own) == 1 else _merged(own, fit.several) for who, own in curves.items()}
-
-
-def _merged(curves: Iterable[Points], several: Merge) -> Points:
-    by_time: dict[float, list[float]] = {}
-    for points in curves:
-        for at, value in points:
-            by_time.setdefault(at, []).append(value)
-    return tuple((at, several(by_time[at])) for at in sorted(by_time))
-
-
-def _ages(answer: QueryAnswer | None, fit: _Fit) -> dict[Subject, float]:
+def _ages(answer: QueryAnswer | None, fit: Fit) -> dict[Subject, float]:
     """How old each subject's newest sample was when it was asked for, in seconds."""
     newest: dict[Subject, float] = {}
     for curve in answer.curves if answer else ():
-        for who in fit.subjects(curve):
+        for who in fit.subjects(curve.labels):
             newest[who] = max(newest.get(who, 0.0), curve.points[-1][1])
     return {who: max(0.0, answer.end - at) for who, at in newest.items()} if answer else {}
 

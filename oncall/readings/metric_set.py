@@ -1,7 +1,7 @@
 """What Prometheus answered, signal by signal: the series of each stretch, and when they were last sampled."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,12 +37,16 @@ class AskedRange:
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """The answer to one query. `curves` is empty where no series fits; `asked` is None for an instant query."""
+    """The answer to one query. `curves` is empty where no series fits; `asked` is None for an instant query.
+
+    `broken` are the labels of series whose newest point is no number.
+    """
 
     query: str
     end: float
     asked: AskedRange | None
     curves: tuple[Curve, ...]
+    broken: tuple[Labels, ...]
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,22 @@ def _answer(part: Part) -> QueryAnswer | None:
     if told.data is None:
         return None
     asked = AskedRange(grid[0], end, grid[1]) if len(grid) == 2 and grid[1] > 0 else None
-    curves = (_curve(each) for each in told.data.result if isinstance(each, Series))
-    return QueryAnswer(part.attributes.get("query", ""), end, asked, tuple(curve for curve in curves if curve.points))
+    series = [each for each in told.data.result if isinstance(each, Series)]
+    return QueryAnswer(
+        query=part.attributes.get("query", ""),
+        end=end,
+        asked=asked,
+        curves=tuple(curve for each in series if (curve := _curve(each)).points),
+        broken=tuple(each.metric for each in series if (given := _given(each)) and _number(given[-1][1]) is None),
+    )
+
+
+def _given(series: Series) -> Sequence[tuple[float, str]]:
+    return series.values or ((series.value,) if series.value is not None else ())
 
 
 def _curve(series: Series) -> Curve:
-    given = series.values or ((series.value,) if series.value is not None else ())
-    points = ((at, _number(text)) for at, text in given)
+    points = ((at, _number(text)) for at, text in _given(series))
     return Curve(series.metric, tuple((at, value) for at, value in points if value is not None))
 
 

@@ -24,15 +24,10 @@ def discover_ranks(
         hosts: all nodes of the run; a rank that nobody saw is placed on a host only where no other is possible.
     """
     seen = table.by_rank()
-    sizes = {size for process in seen.values() if (size := _world_size(process))}
-    world_size = sizes.pop() if len(sizes) == 1 else None
+    world_size = table.world_size
     places = {rank: _place(process, gpus.get(process.host, {})) for rank, process in seen.items()}
     places.update(_infer(seen, places, world_size, tuple(hosts)))
     return rank_map(places.values(), world_size=world_size, source="the processes on the nodes")
-
-
-def _world_size(process: TrainingProcess) -> int | None:
-    return process.number("WORLD_SIZE") or process.number("SLURM_NTASKS")
 
 
 def _place(process: TrainingProcess, gpus: Mapping[int, tuple[str, str]]) -> Place:
@@ -88,7 +83,8 @@ def gpu_inventory(evidence: Evidence) -> dict[str, dict[int, tuple[str, str]]]:
     The driver's files name no index; nvidia-smi and CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID` number GPUs by address.
     """
     inventory: dict[str, dict[int, tuple[str, str]]] = {}
-    for host, part in evidence.all_parts("gpus"):
+    told = ((host, part) for host in evidence.asked for part in evidence.whole_parts(host) if part.name == "gpus")
+    for host, part in told:
         form = part.attributes.get("form")
         inventory[host] = _driver_files(part.text) if form == "proc" else _nvidia_smi(part.text)
     return inventory

@@ -51,7 +51,7 @@ class Port:
 
 def port_set(evidence: Evidence) -> tuple[Port, ...]:
     """Read the answers of the `fabric` probe."""
-    return tuple(port for host in evidence.asked for port in _ports(host, evidence.parts(host)))
+    return tuple(port for host in evidence.asked for port in _ports(host, evidence.whole_parts(host)))
 
 
 def ports(case: Case) -> Judgement:
@@ -73,9 +73,12 @@ def ports(case: Case) -> Judgement:
         if found:
             findings = tuple(_finding(case, verdict, port, usual) for port in found[:8])
             return Judgement(verdict=verdict, reason="; ".join(f.text for f in findings[:3]), findings=findings)
-    lacking = [host for host in case.coverage("fabric").asked if not any(port.host == host for port in seen)]
+    coverage, showed = case.coverage("fabric"), {port.host for port in seen}
+    lacking = [host for host in coverage.asked if host not in showed or host in coverage.missing]
     if lacking:
-        return unknown(f"{len(seen)} ports are sound, but {fold_hosts(lacking)} showed none")
+        return unknown(
+            f"{len(seen)} ports are sound, but {fold_hosts(lacking)} did not show all: {coverage.describe()}"
+        )
     if not active:
         return unknown(f"none of {len(seen)} ports is up: they are not in use, or all are down")
     return Judgement(verdict="fine", reason=f"{len(active)} ports are up on all hosts and no error counter grew in 3 s")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from oncall.bundle.evidence import Evidence, Part
 from oncall.formats.kernel_time import NodeClock
 from oncall.readings.clock import node_clock
-from oncall.readings.cut_answers import why_cut
 from oncall.run.numbers import whole
 
 _CLOCK_TICKS_PER_S = 100
@@ -41,6 +40,11 @@ class TrainingProcess:
         return whole(self.variables.get(name))
 
     @property
+    def world_size(self) -> int | None:
+        """How many ranks its launcher told it that there are."""
+        return self.number("WORLD_SIZE") or self.number("SLURM_NTASKS")
+
+    @property
     def stopped(self) -> bool:
         """Whether it was stopped (by a signal or a tracer) at both looks."""
         return self.state in {"T", "t"} and self.state_again in {"T", "t"}
@@ -69,6 +73,12 @@ class ProcessTable:
     agents: Mapping[str, int]
     blind: Mapping[str, str]
 
+    @property
+    def world_size(self) -> int | None:
+        """How many ranks the job has by its processes' own account; None where they tell nothing, or do not agree."""
+        sizes = {size for process in self.processes if (size := process.world_size)}
+        return sizes.pop() if len(sizes) == 1 else None
+
     def by_rank(self) -> dict[int, TrainingProcess]:
         """The process of each rank; where several claim one rank, the youngest."""
         chosen: dict[int, TrainingProcess] = {}
@@ -83,14 +93,14 @@ def process_table(evidence: Evidence) -> ProcessTable:
     agents: dict[str, int] = {}
     blind: dict[str, str] = {}
     for host in evidence.asked:
-        parts = evidence.parts(host)
+        parts = evidence.whole_parts(host)
         processes += _processes(host, parts, node_clock(evidence, host))
         for part in parts:
             if part.name == "agents":
                 agents[host] = sum(bool(line) for line in part.text.split("\n"))
             elif part.name == "access" and (why := _blindness(part)):
                 blind[host] = why
-        if why := why_cut(evidence.answers.get(host), parts):
+        if why := evidence.why_cut(host):
             blind[host] = why
     blind.update(_twins(processes))
     return ProcessTable(tuple(processes), agents, blind)

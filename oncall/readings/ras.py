@@ -25,7 +25,7 @@ def ras_looks(evidence: Evidence) -> RasLooks:
     refused: dict[str, str] = {}
     best: tuple[str | None, tuple[RasStatus, ...]] = (None, ())
     for host in evidence.asked:
-        parts = evidence.parts(host)
+        parts = evidence.whole_parts(host)
         looks = tuple(status for part in parts if part.name == "status" and (status := _status(part)) is not None)
         if len(looks) > len(best[1]):
             best = (host, looks)

@@ -12,25 +12,42 @@ Subject = int | str
 """A rank, or a host by name."""
 
 _MOST_LABELS = 8
+_SCRAPED = frozenset({"instance", "exported_instance", "pod", "exported_pod"})
+"""Labels that name what was scraped: an exporter may tell of ranks of other hosts."""
 
 
 @dataclass(frozen=True)
 class Joiner:
-    """Finds ranks and hosts of a run by labels. `hosts` maps every name that a host goes by, in lower case, to it."""
+    """Finds ranks and hosts of a run by labels. `hosts` maps every name that a host goes by, in lower case, to it.
+
+    `places` maps a rank to its host.
+    """
 
     labels: Join
     ranks: frozenset[int]
+    places: Mapping[int, str]
     hosts: Mapping[str, str]
     by_gpu: Mapping[tuple[str, int], tuple[int, ...]]
     by_uuid: Mapping[str, tuple[int, ...]]
 
     def host(self, labels: Labels) -> str | None:
         """The run's host that a series is about; None where no label names one."""
-        for name in self.labels.host:
-            value = labels.get(name)
-            if value and (host := self._host(value)):
-                return host
-        return None
+        return self._first_host(labels, self.labels.host)
+
+    def host_beside_rank(self, labels: Labels) -> str | None:
+        """The run's host that a series names besides a rank, where that is not only where it was scraped."""
+        if _number(labels, self.labels.rank) is None:
+            return None
+        return self._first_host(labels, (name for name in self.labels.host if name not in _SCRAPED))
+
+    def runs_elsewhere(self, labels: Labels, host: str) -> bool:
+        """Whether the rank that a series names is known to run on another host than this."""
+        rank = _number(labels, self.labels.rank)
+        return rank is not None and self.places.get(rank, host) != host
+
+    def gpu(self, labels: Labels) -> int | None:
+        """The index of the GPU that a series is about; None where no label tells it."""
+        return _number(labels, self.labels.gpu)
 
     def ranks_of(self, labels: Labels) -> tuple[int, ...]:
         """The ranks that a series is about: by rank, by the GPU's UUID, by host and GPU index."""
@@ -40,9 +57,13 @@ class Joiner:
         for name in self.labels.uuid:
             if found := self.by_uuid.get(labels.get(name, "")):
                 return found
-        gpu = _number(labels, self.labels.gpu)
+        gpu = self.gpu(labels)
         host = None if gpu is None else self.host(labels)
         return () if host is None or gpu is None else self.by_gpu.get((host, gpu), ())
+
+    def _first_host(self, labels: Labels, names: Iterable[str]) -> str | None:
+        told = (labels.get(name) for name in names)
+        return next((host for value in told if value and (host := self._host(value))), None)
 
     def _host(self, value: str) -> str | None:
         """By the whole value, without a port, and without a domain: `node001.example.com:9400`."""
@@ -72,7 +93,8 @@ def joiner(case: Case) -> Joiner:
             by_gpu[place.host, index] = (*by_gpu.get((place.host, index), ()), rank)
         if place.gpu_uuid is not None:
             by_uuid[place.gpu_uuid] = (*by_uuid.get(place.gpu_uuid, ()), rank)
-    return Joiner(case.run.prometheus.join, case.ranks.ranks, names, by_gpu, by_uuid)
+    places = {rank: place.host for rank, place in case.ranks.places.items()}
+    return Joiner(case.run.prometheus.join, case.ranks.ranks, places, names, by_gpu, by_uuid)
 
 
 def labels_seen(curves: Iterable[Labels]) -> str:

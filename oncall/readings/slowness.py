@@ -2,19 +2,28 @@
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from oncall.readings.baseline import HISTORY
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.metric_set import metric_set
+from oncall.readings.series_aside import series_aside
 
 
 def slowness(case: Case) -> Judgement:
     """Does a step take longer than before?
 
     `slower`: a step takes 1.1 times what it took in the last stable stretch, or the MFU fell as much. `steady`: it does
-    not. `stalled`: no step ends at all. `unknown`: now or before is not known.
+    not. `stalled`: no step ends at all. `unknown`: now or before is not known. The first to ask Prometheus, it also
+    tells what of the answers does not count.
     """
+    judged = _slowness(case)
+    return msgspec.structs.replace(judged, findings=(*judged.findings, *series_aside(case)))
+
+
+def _slowness(case: Case) -> Judgement:
     stalled_s = stalled_for_s(case)
     if stalled_s is not None:
         return Judgement(verdict="stalled", reason=f"no step ended for {stalled_s:.0f} s: it has stopped, not slowed")

@@ -14,7 +14,8 @@ Samples = Mapping[int, tuple[RankStack, ...]]
 def stack_samples(evidence: Evidence) -> Samples:
     """Read the answers of the `stack_samples` probe."""
     found: dict[int, list[RankStack]] = {}
-    for host, part in evidence.all_parts("stack"):
+    taken = ((host, part) for host in evidence.asked for part in evidence.whole_parts(host) if part.name == "stack")
+    for host, part in taken:
         told, pid = part.attributes.get("rank", ""), part.attributes.get("pid", "")
         if told.isdecimal() and pid.isdecimal():
             for dump in parse_pyspy(part.data).dumps[:1]:

@@ -82,7 +82,7 @@ def stack_set(evidence: Evidence) -> StackSet:
     without = []
     resumed = []
     for host in evidence.asked:
-        for part in evidence.parts(host):
+        for part in evidence.whole_parts(host):
             if part.name == "no-py-spy":
                 without.append(host)
             rank, pid = part.number("rank"), part.number("pid")

@@ -79,7 +79,7 @@ def storage_set(evidence: Evidence) -> StorageSet:
     sizes: dict[str, tuple[int | None, int | None]] = {}
     looked = []
     for host in evidence.asked:
-        parts = evidence.parts(host)
+        parts = evidence.whole_parts(host)
         spaces += [_space(host, part) for part in parts if part.name == "space"]
         samples = {part.attributes.get("sample"): part for part in parts if part.name == "writers"}
         if "2" in samples:

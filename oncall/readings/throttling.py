@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oncall.flight_recorder.model import Grade
+from oncall.readings.believed import any_bit
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.measured import Measured, any_bit, measure, typical
+from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.suspected import suspected_ranks
 from oncall.run.nodes import fold_ranks
 from oncall.signals.hardware_signals import CLOCKS_EVENT_REASONS

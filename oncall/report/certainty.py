@@ -15,7 +15,7 @@ _MAY_BE_HARDWARE = frozenset(
 _SHOWS_A_STOP: Mapping[str, frozenset[str]] = {
     "progress": frozenset({"stopped"}),
     "alive": frozenset({"gone", "stopped", "blocked", "job-gone"}),
-    "watchdog": frozenset({"timed-out", "dumped"}),
+    "watchdog": frozenset({"timed-out"}),
     "collective": frozenset({"absent", "mismatch", "order", "no-dump", "gpu", "all-joined"}),
     "ras": frozenset({"lost", "failed", "behind"}),
 }
