@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from oncall.bundle.store import Bundle
 from oncall.console.acting import run_command
@@ -29,7 +30,7 @@ from oncall.console.snapshot import Snapshot
 from oncall.console.steering import SteeredWalk
 from oncall.errors import OncallError
 from oncall.playbook.engine import Overruling
-from oncall.playbook.events import Acted, Noted, ProbeFinished, WalkEvent
+from oncall.playbook.events import Acted, ActStarted, Noted, ProbeFinished, WalkEvent
 from oncall.playbook.journal import read_journal, standing_of
 from oncall.playbook.loader import known
 from oncall.playbook.sources import LiveSource, RecordedSource
@@ -69,8 +70,11 @@ class Conductor:
             self._source = source
             self._walk = SteeredWalk(source, self._case, self._publisher)
             await self._begin()
-            while True:
-                await self._obey(await self._orders.get())
+            try:
+                while True:
+                    await self._obey(await self._orders.get())
+            finally:
+                await self._leave_asides()
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[LiveSource | RecordedSource]:
@@ -135,6 +139,12 @@ class Conductor:
                 aside.add_done_callback(self._asides.discard)
                 self._publisher.watch(aside, lambda why: self._publisher.mishap(f"what was asked for failed: {why}"))
 
+    async def _leave_asides(self) -> None:
+        """Before the nodes are let go, which may take longer than the process has."""
+        for aside in self._asides:
+            aside.cancel()
+        await asyncio.gather(*self._asides, return_exceptions=True)
+
     async def _obey_aside(self, order: Order) -> None:
         """What the walk does not wait for."""
         match order:
@@ -143,16 +153,24 @@ class Conductor:
             case Note():
                 self._publisher.keep(Noted(at=datetime.now(UTC), text=order.text))
             case Act():
-                exit_code, output = await run_command(order.command)
-                at = datetime.now(UTC)
-                acted = Acted(at=at, command=order.command, host=order.host, exit_code=exit_code, output=output)
-                self._publisher.keep(acted)
+                await self._act(order.command, order.host)
             case ShowRaw():
                 self._publisher.tell(raw_text(self._case, order))
             case FindEarlier() if self._publisher.snapshot.before is None:
                 await self._find_earlier()
             case _:
                 pass
+
+    async def _act(self, command: str, host: str) -> None:
+        """Run a command, and keep that it runs and how it ends, or that it was left running."""
+        acted = partial(Acted, command=command, host=host)
+        self._publisher.keep(ActStarted(at=datetime.now(UTC), command=command, host=host))
+        try:
+            exit_code, output = await run_command(command)
+        except asyncio.CancelledError:
+            self._publisher.keep(acted(at=datetime.now(UTC), exit_code=None, output="", left=True))
+            raise
+        self._publisher.keep(acted(at=datetime.now(UTC), exit_code=exit_code, output=output))
 
     async def _ask_again(self, host: str, source: LiveSource) -> None:
         before = self._publisher.snapshot.report

@@ -88,16 +88,25 @@ class Noted(_Event, frozen=True, kw_only=True, tag="noted"):
     text: str
 
 
-class Acted(_Event, frozen=True, kw_only=True, tag="acted"):
-    """A command that the operator confirmed by typing `host` and that ran on the console's machine.
+class ActStarted(_Event, frozen=True, kw_only=True, tag="act-started"):
+    """A command that the operator confirmed by typing `host` is about to run on the console's machine."""
 
-    `exit_code` is None where it did not end in its time; `output` is the beginning of what it printed.
+    command: str
+    host: str
+
+
+class Acted(_Event, frozen=True, kw_only=True, tag="acted"):
+    """How such a command ended.
+
+    `exit_code` is None where it did not end in its time, or was `left`: still running when the console was left.
+    `output` is the beginning of what it printed.
     """
 
     command: str
     host: str
     exit_code: int | None
     output: str
+    left: bool = False
 
 
 WalkEvent: TypeAlias = (
@@ -111,5 +120,6 @@ WalkEvent: TypeAlias = (
     | SteppedBack
     | Concluded
     | Noted
+    | ActStarted
     | Acted
 )

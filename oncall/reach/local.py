@@ -3,11 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from oncall.bundle.evidence import Outcome
-from oncall.reach.ending import end
+from oncall.reach.ending import end_session
 from oncall.reach.protocol import Ended, Limits, Stderr, collect
+
+_CHUNK = 65_536
 
 
 class LocalReach:
@@ -37,7 +41,7 @@ class LocalReach:
             return Ended(Outcome.PARTIAL, started, took_s, limits.describe(), None, stderr.text)
         finally:
             if process.returncode is None:
-                await end(process)
+                await end_session(process.pid, partial(_gone, process))
         return Ended(Outcome.OK, started, time.monotonic() - clock, None, process.returncode, stderr.text)
 
     def forget(self, host: str) -> None:
@@ -45,6 +49,19 @@ class LocalReach:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+async def _gone(process: asyncio.subprocess.Process, patience_s: float) -> None:
+    """Wait for its end. What it still says is read and let go: asyncio waits for the ends of its pipes too."""
+    pipes = [_let_go(pipe) for pipe in (process.stdout, process.stderr) if pipe is not None]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            await asyncio.gather(*pipes, process.wait())
+
+
+async def _let_go(pipe: asyncio.StreamReader) -> None:
+    while await pipe.read(_CHUNK):
+        pass
 
 
 async def _feed(process: asyncio.subprocess.Process, script: bytes) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from oncall.bundle.evidence import Outcome, answerers
 from oncall.playbook.events import (
     Acted,
+    ActStarted,
     Concluded,
     NodeAnswered,
     Noted,
@@ -18,6 +19,8 @@ from oncall.playbook.events import (
     WalkEvent,
     WalkStarted,
 )
+
+_LEFT = "still running when the console was left"
 
 
 class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +85,14 @@ def _(event: Noted) -> JournalLine | None:
 
 
 @journal_line.register
+def _(event: ActStarted) -> JournalLine | None:
+    return JournalLine(at=event.at, who="operator", text=f"runs {event.command} for {event.host}")
+
+
+@journal_line.register
 def _(event: Acted) -> JournalLine | None:
+    if event.left:
+        return JournalLine(at=event.at, who="operator", text=f"{event.command} for {event.host}: {_LEFT}")
     ended = "no end in its time" if event.exit_code is None else f"exit code {event.exit_code}"
     printed = f": {event.output.strip()}" if event.output.strip() else ""
     return JournalLine(at=event.at, who="operator", text=f"ran {event.command} for {event.host}, {ended}{printed}")

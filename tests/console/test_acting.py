@@ -1,5 +1,6 @@
 """Running an action: what is shown is what runs, only after the host was typed, and it is kept."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -8,8 +9,9 @@ from oncall.bundle.store import Bundle
 from oncall.console.acting import run_command
 from oncall.console.screens.dialogs import Ask
 from oncall.console.widgets.listing import Listing
-from oncall.playbook.events import Acted
+from oncall.playbook.events import Acted, ActStarted
 from oncall.playbook.journal import read_journal
+from oncall.report.journal import journal_line
 
 from .conftest import ConsoleOf
 from .waiting import until
@@ -47,6 +49,31 @@ async def test_the_shown_command_runs_once_the_host_is_typed(harmless: Bundle, c
     assert f"$ {acted.command}" in shown
     assert (acted.host, acted.exit_code) == ("node002", 0)
     assert trace.read_text() == "node002\n"
+
+
+async def test_an_action_that_the_operator_leaves_runs_on_and_is_kept(harmless: Bundle, console_of: ConsoleOf) -> None:
+    folder, text = harmless.path, (harmless.read_text("run.toml") or "").splitlines()
+    waits = f"touch {folder}/began; until [ -e {folder}/go ]; do sleep 0.05; done; echo {{host}} > {folder}/trace"
+    kept = [line if not line.startswith("exclude") else f'exclude = "{waits}"' for line in text]
+    harmless.write("run.toml", "\n".join(kept).encode())
+    console = console_of(harmless)
+    async with console.run_test(size=(120, 34)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(console.screen, Ask))
+        await pilot.press(*"node002", "enter")
+        await until(pilot, (folder / "began").exists)
+        assert [event.host for event in read_journal(harmless) if isinstance(event, ActStarted)] == ["node002"]
+        await pilot.press("q")
+    (acted,) = acts(harmless)
+    assert (acted.host, acted.exit_code, acted.left) == ("node002", None, True)
+    told = journal_line(acted)
+    assert told is not None
+    assert "still running when the console was left" in told.text
+    (folder / "go").touch()
+    async with asyncio.timeout(10):
+        while not (folder / "trace").exists():
+            await asyncio.sleep(0.02)
 
 
 async def test_escape_runs_nothing(harmless: Bundle, console_of: ConsoleOf) -> None:
