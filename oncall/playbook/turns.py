@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from oncall.bundle.evidence import Evidence, NodeAnswer
+from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
 from oncall.bundle.probe_folder import ProbeFolder
 from oncall.bundle.store import Bundle
 from oncall.playbook.engine import Listener
@@ -24,6 +24,7 @@ class Turns:
         self._listen = listen
         self._folders: dict[str, ProbeFolder] = {}
         self._whole: dict[str, Evidence] = {}
+        self._said: dict[str, dict[str, tuple[Outcome, str | None]]] = {}
 
     async def ask(
         self,
@@ -37,13 +38,19 @@ class Turns:
     ) -> ProbeFolder:
         """Put a probe to these nodes; its turn is a new one, kept under `keep_as`, unless `folder` is given.
 
-        `extra` are variables of the script, in place of the probe's own of the same names.
+        Of one that is put again and again, and kept under another name, only what is new is told. `extra` are variables
+        of the script, in place of the probe's own of the same names.
         """
         boundary = f"oncall-{secrets.token_hex(8)}"
         scripts = {host: probe.build(case.run, case.ranks, host, boundary, extra) for host in hosts}
         if folder is None:
             folder = self._bundle.probe_folder(keep_as or probe.name, scripts)
-        self.begin(folder, probe.name, tuple(scripts))
+        repeated = keep_as is not None and probe.name in self._said
+        if repeated:
+            self._open(folder)
+        else:
+            self.begin(folder, probe.name, tuple(scripts))
+        news: list[str] = []
         usual_s = case.run.reach.command_timeout_s
         await ask_all(
             self._reach,
@@ -51,19 +58,33 @@ class Turns:
             scripts,
             boundary=boundary,
             limits=Limits(total_s=probe.deadline_s or usual_s, silence_s=usual_s),
-            on_answer=lambda answer: self.tell(probe.name, answer),
+            on_answer=lambda answer: news.extend(self._tell_news(probe.name, answer, repeated=repeated)),
         )
-        self.end(folder, probe.name)
+        if news or not repeated:
+            self.end(folder, probe.name)
         return folder
 
     def begin(self, folder: ProbeFolder, probe: str, asked: tuple[str, ...]) -> None:
         """A turn begins, or goes on with those who are asked once more."""
+        self._open(folder)
+        self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe, asked=asked))
+
+    def _open(self, folder: ProbeFolder) -> None:
         self._folders[folder.probe] = folder
         self._whole.pop(folder.probe, None)
-        self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe, asked=asked))
+
+    def _tell_news(self, probe: str, answer: NodeAnswer, *, repeated: bool) -> tuple[str, ...]:
+        """Tell of an answer; returns whose it was, unless that one answered the same way the time before."""
+        if repeated:
+            if self._said[probe].get(answer.host) == (answer.outcome, answer.reason):
+                return ()
+            self._listen(ProbeStarted(at=datetime.now(UTC), probe=probe, asked=(answer.host,)))
+        self.tell(probe, answer)
+        return (answer.host,)
 
     def tell(self, probe: str, answer: NodeAnswer) -> None:
         """One of those asked has answered."""
+        self._said.setdefault(probe, {})[answer.host] = answer.outcome, answer.reason
         self._listen(
             NodeAnswered(
                 at=datetime.now(UTC),

@@ -11,10 +11,14 @@ import pytest
 
 from oncall.bundle.evidence import Outcome
 from oncall.bundle.store import Bundle, Manifest
+from oncall.console.progress import take_in_all
+from oncall.console.snapshot import Snapshot, Start, probe_of
 from oncall.playbook.events import ProbeFinished, WalkEvent
 from oncall.playbook.sources import LiveSource
+from oncall.probes.catalogue import PROBES
 from oncall.reach.protocol import Ended, Limits
 from oncall.readings.case import Case
+from oncall.report.journal import journal_lines
 from oncall.run.model import Run
 
 HOSTS = ("node001", "node002")
@@ -32,7 +36,7 @@ class Nodes:
         if host in self.silent:
             return Ended(Outcome.TIMED_OUT, datetime.now(UTC), 6.0, "no SSH greeting within 6 s")
         words = dict(line.split(b"=", 1) for line in script.split(b"\noncall_probe()")[0].split(b"\n"))
-        came = words[b"PY_SPY_BASE64"] != b"''"
+        came = words.get(b"PY_SPY_BASE64", b"''") != b"''"
         self.sent.append((host, came))
         name = b"stack\tpid=7\trank=0" if came else b"no-py-spy"
         sink(b"\n%s\t%s\n" % (words[b"BOUNDARY"], name) + b"\n%s\tend\n" % words[b"BOUNDARY"])
@@ -44,6 +48,28 @@ class Nodes:
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+
+async def test_a_probe_that_is_put_again_and_again_tells_only_what_is_new(tmp_path: Path) -> None:
+    """As while dumps are awaited: the timeline does not fill with the same answers."""
+    nodes, heard = Nodes(), list[WalkEvent]()
+    bundle = Bundle.create(Manifest(run="run42", started=datetime.now(UTC)), "", tmp_path / "bundle")
+    case = Case(Run(nodes="node[001-002]"), datetime.now(UTC))
+    source = LiveSource(bundle, nodes, HOSTS, heard.append, time.monotonic() + 60.0)
+    await source.put(PROBES["dumps"], case, keep_as="dumps_again")
+    told = len(heard)
+    for _ in range(3):
+        await source.put(PROBES["dumps"], case, keep_as="dumps_again")
+    assert len(heard) == told
+    nodes.forget("node002")
+    await source.put(PROBES["dumps"], case, keep_as="dumps_again")
+    await source.close()
+    words = [line.text for line in journal_lines(heard)]
+    assert words == ["node002: no SSH greeting within 6 s", "1 of 2 nodes answered", "2 of 2 nodes answered"]
+    start = Start(run="run42", started=datetime.now(UTC), bundle="b", live=True, read_only=False)
+    progress = probe_of(take_in_all(Snapshot(start), heard), "dumps")
+    assert progress is not None
+    assert (progress.asked, progress.answered, dict(progress.missing), progress.finished) == (2, 2, {}, True)
 
 
 @pytest.mark.skipif(
