@@ -24,10 +24,11 @@ from oncall.console.orders import (
     RenewProbes,
     ShowRaw,
 )
-from oncall.console.publishing import PUBLISH_EVERY_S, Listener, Publisher
+from oncall.console.publishing import PUBLISH_EVERY_S, Publisher
 from oncall.console.raw import raw_text
 from oncall.console.snapshot import Snapshot
 from oncall.console.steering import SteeredWalk
+from oncall.console.told import Listener
 from oncall.errors import OncallError
 from oncall.playbook.engine import Overruling
 from oncall.playbook.events import Acted, ActStarted, Noted, ProbeFinished, WalkEvent

@@ -20,12 +20,12 @@ from oncall.console.host import Heard, Host, Looks
 from oncall.console.lines import heading, plain_row
 from oncall.console.orders import Back, ChoosePlaybook, FindEarlier, Guide, RenewProbes
 from oncall.console.palette import Commands
-from oncall.console.raw_text import RawText
 from oncall.console.screens.catalogue import load_screens, screen_of
 from oncall.console.screens.dialogs import Choose
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
+from oncall.console.told import RawText
 from oncall.console.widgets.scrollbar import WholeCells
 from oncall.errors import OncallError
 

@@ -12,9 +12,10 @@ from textual.message import Message
 from oncall.bundle.store import Bundle
 from oncall.console.glyphs import ASCII, UNICODE, Glyphs
 from oncall.console.orders import Order
-from oncall.console.session import Session, Told
+from oncall.console.session import Session
 from oncall.console.snapshot import Snapshot
 from oncall.console.themes import THEMES, Paint, paint, theme_for
+from oncall.console.told import Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeAlias
 
 from oncall.bundle.store import Bundle
 from oncall.console.progress import take_in, take_in_all
-from oncall.console.raw_text import RawText
 from oncall.console.snapshot import Snapshot
+from oncall.console.told import Listener
 from oncall.errors import OncallError
 from oncall.playbook.events import WalkEvent
-
-Listener: TypeAlias = Callable[[Snapshot | RawText], None]
 
 PUBLISH_EVERY_S = 0.15
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from oncall.console.orders import ShowRaw
-from oncall.console.raw_text import RawText
+from oncall.console.told import RawText
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.report import place
 from oncall.formats.pyspy import parse_pyspy

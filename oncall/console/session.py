@@ -4,21 +4,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from io import FileIO
 from multiprocessing.connection import Connection, Pipe
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from oncall.console.snapshot import Snapshot
+from oncall.console.told import Listener, Told
 
 if TYPE_CHECKING:
     from oncall.bundle.store import Bundle
     from oncall.console.orders import Order
-    from oncall.console.raw_text import RawText
-
-Told: TypeAlias = "Snapshot | RawText"
 
 _WALKER = "oncall.console.walking"
 _PATIENCE_S = 1.5
@@ -32,9 +29,7 @@ _TURN_S = 0.0005
 class Session:
     """One triage in a process of its own. `tell` is called from a thread that only listens to that process."""
 
-    def __init__(
-        self, bundle: "Bundle", first: Snapshot, tell: Callable[[Told], None], *, deadline_s: float | None = None
-    ) -> None:
+    def __init__(self, bundle: "Bundle", first: Snapshot, tell: Listener, *, deadline_s: float | None = None) -> None:
         self._task = (bundle.path, first, deadline_s)
         self._newest = first
         self._tell = tell

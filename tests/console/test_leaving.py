@@ -7,7 +7,7 @@ import pytest
 from oncall.bundle.store import Bundle
 from oncall.console.app import BundleConsole
 from oncall.console.host import Heard
-from oncall.console.raw_text import RawText
+from oncall.console.told import RawText
 
 from .conftest import ConsoleOf
 from .waiting import until

@@ -7,8 +7,8 @@ from typing import ClassVar, overload
 from textual.app import ComposeResult
 
 from oncall.console.lines import Row, plain_row, say
-from oncall.console.raw_text import RawText
 from oncall.console.screens.triage import TriageScreen
+from oncall.console.told import RawText
 from oncall.console.widgets.listing import Listing
 
 

@@ -17,8 +17,9 @@ import pytest
 from oncall.bundle.store import AUTOMATIC, Bundle
 from oncall.console.bundles import fresh_bundle
 from oncall.console.orders import ChoosePlaybook, FindEarlier, Guide, Note
-from oncall.console.session import Session, Told
+from oncall.console.session import Session
 from oncall.console.snapshot import Snapshot, Start
+from oncall.console.told import Told
 from oncall.playbook.events import Noted
 from oncall.playbook.journal import read_journal
 from oncall.rehearse.incidents import incidents

@@ -1,0 +1,20 @@
+"""What the process of a triage tells the screens. It imports nothing that takes time: the first paint waits for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from oncall.console.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """Lines of one rank's evidence, or one line that says why there are none; `by_hand` asks the node the same."""
+
+    title: str
+    lines: tuple[str, ...]
+    by_hand: str | None = None
+
+
+Told: TypeAlias = Snapshot | RawText
+Listener: TypeAlias = Callable[[Told], None]
