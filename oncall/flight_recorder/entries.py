@@ -2,7 +2,9 @@
 
 import marshal
 import re
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -31,23 +33,20 @@ _OP_ALIASES = {
     "all_to_all_single": "all_to_all",
 }
 
-_PLACE = (
-    "record_id",
-    "pg_id",
-    "collective_seq_id",
-    "p2p_seq_id",
-    "state",
-    "retired",
-    "time_created_ns",
+_NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "time_created_ns")
+_PROGRESS = ("pg_id", "state", "retired", "frames")
+_CALL = (
+    "process_group",
+    "profiling_name",
+    "is_p2p",
     "input_sizes",
+    "input_dtypes",
     "output_sizes",
-    "frames",
+    "output_dtypes",
 )
-_CALL = ("process_group", "profiling_name", "is_p2p", "input_dtypes", "output_dtypes")
-_fields = itemgetter(*_PLACE, *_CALL)
-_ABSENT = dict.fromkeys((*_PLACE, *_CALL))
-_WITHOUT_REFERENCES = 2
-"""The version of `marshal` whose bytes depend on values alone, not on which objects happen to be the same."""
+_own_fields = itemgetter(*_NUMBERS, *_PROGRESS)
+_call_fields = itemgetter(*_CALL)
+_ABSENT = dict.fromkeys((*_NUMBERS, *_PROGRESS, *_CALL))
 
 
 class Label(NamedTuple):
@@ -60,8 +59,7 @@ class Label(NamedTuple):
 class _Call(NamedTuple):
     group: str
     desc: str | None
-    op: str
-    dtypes: tuple[str, ...]
+    signature: Signature
     peers: tuple[int, int] | None
 
 
@@ -70,8 +68,9 @@ class EntryReader:
 
     def __init__(self) -> None:
         self._calls: dict[bytes, _Call | None] = {}
-        self._signatures: dict[tuple[str, tuple[str, ...], int | None, int | None], Signature] = {}
+        self._signatures: dict[Signature, Signature] = {}
         self._stacks: dict[bytes, Stack] = {}
+        self._distinct_stacks: dict[Stack, Stack] = {}
         self._texts: dict[str, str] = {}
 
     def share(self, text: str) -> str:
@@ -83,42 +82,36 @@ class EntryReader:
 
         `device` says that `state` is told by device events, so that `retired` means nothing.
         """
-        ops: list[Op] = []
-        labels: dict[str, Label] = {}
-        stacks: dict[tuple[int, ...], Stack] = {}
-        for entry in entries:
-            if type(entry) is not dict:
-                continue
-            try:
-                fields = _fields(entry)
-            except KeyError:
-                fields = _fields({**_ABSENT, **entry})
-            record, own_id, seq, p2p_seq, state, retired, created, sizes_in, sizes_out, frames = fields[:10]
-            call = self._call(fields[10:])
-            if call is None or not (_is_number(record) and _is_number(seq)):
-                continue
-            if call.group not in labels:
-                labels[call.group] = Label(own_id, call.desc)
-            ops.append(
-                # Sums are copies: a number of the file's own would keep its memory block from being used again.
-                Op(
-                    record + 0,
-                    call.group,
-                    seq + 0,
-                    p2p_seq + 0 if _is_number(p2p_seq) else 0,
-                    self._signature(call, _elements(sizes_in), _elements(sizes_out)),
-                    state == "completed" or (not device and retired is True),
-                    created + 0 if _is_number(created) and created > 0 else None,
-                    self._stack(frames, stacks),
-                    call.peers,
-                )
-            )
-        return tuple(ops), labels
+        try:
+            return self._read(entries, device)
+        except (KeyError, TypeError, OverflowError):
+            return self._read([_mended(entry) for entry in entries if _is_numbered(entry)], device)
+
+    def _read(self, entries: list[Any], device: bool) -> tuple[tuple[Op, ...], dict[str, Label]]:
+        if not entries:
+            return (), {}
+        columns = zip(*map(_own_fields, entries), strict=True)
+        # An array refuses what is no number of 64 bits; it also frees the memory blocks that the file's own numbers
+        # would keep from being used again.
+        records, seqs, p2p_seqs, times = (array("q", column) for column in islice(columns, len(_NUMBERS)))
+        own_ids, states, retired, frames = columns
+        calls = [self._call(fields) for fields in map(_call_fields, entries)]
+        done = [state == "completed" for state in states]
+        if not device:
+            done = [over or flag is True for over, flag in zip(done, retired, strict=True)]
+        rows = zip(records, seqs, p2p_seqs, times, calls, done, self._read_stacks(frames), strict=True)
+        ops = [
+            Op(record, call.group, seq, p2p_seq, call.signature, over, time if time > 0 else None, stack, call.peers)
+            for record, seq, p2p_seq, time, call, over, stack in rows
+            if call is not None
+        ]
+        return tuple(ops), _labels(calls, own_ids)
 
     def _call(self, fields: tuple[Any, ...]) -> _Call | None:
         """What was called in which group, remembered by value: the ranks of a job call the same; None: nonsense."""
+        # Version 4 of `marshal` writes a repeated object as a reference, so lists of lists cannot unfold to gigabytes.
         try:
-            key = marshal.dumps(fields, _WITHOUT_REFERENCES)
+            key = marshal.dumps(fields, 4)
         except ValueError:  # nested deeper than any shape
             return None
         if key in self._calls:
@@ -127,7 +120,7 @@ class EntryReader:
         return call
 
     def _checked_call(self, fields: tuple[Any, ...]) -> _Call | None:
-        group, name, is_p2p, types_in, types_out = fields
+        group, name, is_p2p, sizes_in, types_in, sizes_out, types_out = fields
         if not (isinstance(group, (list, tuple)) and group and isinstance(group[0], str) and len(group[0]) <= MAX_TEXT):
             return None
         desc = group[1][:MAX_TEXT] if len(group) > 1 and isinstance(group[1], str) else None
@@ -135,36 +128,62 @@ class EntryReader:
         ends = transfer_of(text) if is_p2p is True else None
         op, peers = ends or (_canonical(text), None)
         dtypes = _first_type(types_in) + _first_type(types_out)
-        share = self.share
-        return _Call(share(group[0]), None if desc is None else share(desc), share(op), dtypes, peers)
+        signature = Signature(self.share(op), dtypes, _elements(sizes_in), _elements(sizes_out))
+        return _Call(
+            self.share(group[0]),
+            None if desc is None else self.share(desc),
+            self._signatures.setdefault(signature, signature),
+            peers,
+        )
 
-    def _signature(self, call: _Call, sent: int | None, received: int | None) -> Signature:
-        key = (call.op, call.dtypes, sent, received)
-        signature = self._signatures.get(key)
-        if signature is None:
-            signature = self._signatures[key] = Signature(*key)
-        return signature
-
-    def _stack(self, raw: object, seen: dict[tuple[int, ...], Stack]) -> Stack:
-        if not isinstance(raw, (list, tuple)) or not raw:
-            return ()
-        rows = raw[:MAX_FRAMES]
+    def _read_stacks(self, column: Iterable[Any]) -> list[Stack]:
         # The unpickler gives one object for a frame that is written once, so identity tells equal stacks of one file.
-        identity = tuple(map(id, rows))
-        stack = seen.get(identity)
-        if stack is None:
-            stack = seen[identity] = self._shared_stack(rows)
-        return stack
+        seen: dict[tuple[int, ...], Stack] = {}
+        stacks = []
+        for frames in column:
+            rows = frames[:MAX_FRAMES]
+            identity = tuple(map(id, rows))
+            stack = seen.get(identity)
+            if stack is None:
+                stack = seen[identity] = self._shared_stack(rows)
+            stacks.append(stack)
+        return stacks
 
-    def _shared_stack(self, rows: list[Any] | tuple[Any, ...]) -> Stack:
+    def _shared_stack(self, rows: list[Any]) -> Stack:
         try:
-            key = marshal.dumps(rows, _WITHOUT_REFERENCES)
+            key = marshal.dumps(rows, 4)
         except ValueError:  # nested deeper than any frame
             return ()
-        stack = self._stacks.get(key)
-        if stack is None:
-            stack = self._stacks[key] = tuple(_frame(row) for row in rows if isinstance(row, dict))
-        return stack
+        known = self._stacks.get(key)
+        if known is not None:
+            return known
+        stack = tuple(_frame(row) for row in rows if isinstance(row, dict))
+        shared = self._stacks[key] = self._distinct_stacks.setdefault(stack, stack)
+        return shared
+
+
+def _labels(calls: Iterable[_Call | None], own_ids: Iterable[Any]) -> dict[str, Label]:
+    labels: dict[str, Label] = {}
+    for call, own_id in zip(calls, own_ids, strict=True):
+        if call is not None and call.group not in labels:
+            labels[call.group] = Label(own_id, call.desc)
+    return labels
+
+
+def _is_numbered(entry: object) -> bool:
+    return isinstance(entry, dict) and _is_number(entry.get("record_id")) and _is_number(entry.get("collective_seq_id"))
+
+
+def _mended(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with the keys that some recorders leave out, and nothing in place of what makes no sense."""
+    p2p_seq, created, frames = entry.get("p2p_seq_id"), entry.get("time_created_ns"), entry.get("frames")
+    return {
+        **_ABSENT,
+        **entry,
+        "p2p_seq_id": p2p_seq if _is_number(p2p_seq) else 0,
+        "time_created_ns": created if _is_number(created) else 0,
+        "frames": frames if isinstance(frames, (list, tuple)) else (),
+    }
 
 
 def _is_number(value: object) -> bool:

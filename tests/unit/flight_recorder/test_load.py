@@ -163,6 +163,17 @@ def test_what_may_be_nested_deeper_than_any_stack_is_refused() -> None:
     assert "nested" in refused.reason
 
 
+@pytest.mark.parametrize("key", ["input_sizes", "process_group", "frames"])
+def test_lists_that_hold_one_another_twice_do_not_unfold(key: str) -> None:
+    """Sixty of them in some hundred bytes stand for 2**60 lists."""
+    lists: list[Any] = []
+    for _ in range(60):
+        lists = [lists, lists]
+    odd = dump([completed(1), entry(2), entry(3, **{key: lists})])
+    dumps = load_blobs(blobs({0: odd, 1: IDLE}))
+    assert [o.ranks for o in analyse(dumps).origins] == [(1,)]
+
+
 @pytest.mark.parametrize("missing", ["pg_id", "is_p2p", "retired", "state", "collective_seq_id", "record_id"])
 def test_a_missing_key_costs_an_entry_at_most(missing: str) -> None:
     odd = dump([completed(1), entry(2), entry(3)])
