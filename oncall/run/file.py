@@ -1,23 +1,31 @@
 """Finds and reads run files."""
 
+import difflib
 import os
 import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 import platformdirs
 
 from oncall.errors import ConfigError, UsageError
+from oncall.run.mistakes import further_mistakes
 from oncall.run.model import Run
 from oncall.run.nodes import expand_hosts
 from oncall.run.ranks import RankMap, parse_rank_map
 from oncall.run.strict import check
-from oncall.run.templates import FIELDS, unknown_fields
+
+MAX_BYTES = 1024 * 1024
+MAX_MAP_BYTES = 256 * 1024 * 1024
+"""A rank map of a million ranks, every field known."""
+
+_HINT = "`oncall init RUN` writes a run file with every key explained"
 
 _HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_PLACE = re.compile(r" ?\(at line (\d+), column \d+\)")
 _KEY_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
@@ -30,17 +38,24 @@ def search_folders() -> list[Path]:
 def find(name: str) -> Path:
     """The run file that `name` means: a path, or a name looked up in `search_folders`."""
     given = Path(name)
-    if given.is_file():
-        return given
     if given.suffix == ".toml" or os.sep in name:
-        raise UsageError(f"{name}: no such run file", "`oncall init NAME` writes one to fill in")
+        if os.path.isfile(given):
+            return given
+        what = "is no file" if os.path.exists(given) else "no such run file"
+        raise UsageError(f"{name}: {what}", "`oncall init NAME` writes one to fill in")
     folders = search_folders()
-    for folder in folders:
-        candidate = folder / f"{name}.toml"
-        if candidate.is_file():
+    for candidate in (*(folder / f"{name}.toml" for folder in folders), given):
+        if os.path.isfile(candidate):
             return candidate
     looked = ", ".join(str(folder / f"{name}.toml") for folder in folders)
-    raise UsageError(f"no run file for {name}; looked for {looked}", f"`oncall init {name}` writes one to fill in")
+    near = difflib.get_close_matches(name, _names(folders), n=1)
+    hint = f"did you mean `oncall {near[0]}`?" if near else f"`oncall init {name}` writes one to fill in"
+    raise UsageError(f"no run file for {name}; looked for {looked}", hint)
+
+
+def _names(folders: Iterable[Path]) -> list[str]:
+    """The names of the run files that there are; a folder that cannot be read has none."""
+    return [path.stem for folder in folders for path in folder.glob("*.toml")]
 
 
 def load(path: Path) -> Run:
@@ -50,66 +65,56 @@ def load(path: Path) -> Run:
         UsageError: the file cannot be read.
         ConfigError: it is no TOML, or has mistakes; all of them are listed, with key and line.
     """
+    return parse(read_text(path), str(path), default_name=path.stem)
+
+
+def read_text(path: Path) -> str:
+    """The text of a run file. Raises UsageError where it cannot be read, or is no text of a run file's size."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
-    return parse(text, str(path), default_name=path.stem)
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"{path}:{line}: is no UTF-8 text", "a run file is TOML, as `oncall init` writes it"
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a run file is a page of TOML")
+    return text
 
 
 def parse(text: str, file: str, *, default_name: str) -> Run:
     """As `load`, from the text of a run file; `file` is the name used in messages."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{file}: {error}"]) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError([_no_toml(file, str(error))], _HINT) from error
     lines = key_lines(text)
-    problems = check(data, Run, lines.get, file)
-    nodes = data.get("nodes")
-    if isinstance(nodes, str):
-        problems += _node_problems(nodes, f"{file}:{lines.get(('nodes',))}")
-    actions = data.get("actions")
-    for name, template in actions.items() if isinstance(actions, dict) else ():
-        problems += _template_problems(name, template, f"{file}:{lines.get(('actions', name))}")
-    for table in ("prometheus", "alertmanager"):
-        problems += _address_problems(data.get(table), f"{file}:{lines.get((table, 'url'))}: {table}.url")
+
+    def where(*path: str) -> str:
+        line = lines.get(path)
+        return f"{file}:{line}: {'.'.join(path)}" if line is not None else f"{file}: {'.'.join(path)}"
+
+    problems = [*check(data, Run, lines.get, file), *further_mistakes(data, where)]
+    if not problems and "name" not in data:
+        data["name"] = default_name
+        if (
+            check({"name": default_name, "nodes": data["nodes"]}, Run, lines.get, file)
+            or not default_name.isprintable()
+        ):
+            problems = [f"{file}: a run cannot be called {default_name!r} after its file; give it a `name`"]
     if problems:
-        raise ConfigError(problems, "`oncall init RUN` writes a run file with every key explained")
-    run = msgspec.convert(data, Run)
-    return run if run.name else msgspec.structs.replace(run, name=default_name)
+        raise ConfigError(problems, _HINT)
+    return msgspec.convert(data, Run)
 
 
-def _node_problems(nodes: str, where: str) -> list[str]:
-    try:
-        empty = not expand_hosts(nodes)
-    except ValueError as error:
-        return [f"{where}: nodes: {error}"]
-    return [f"{where}: nodes: names no node"] if empty else []
-
-
-def _template_problems(name: str, template: object, where: str) -> list[str]:
-    if not isinstance(template, str):
-        return []
-    try:
-        unknown = unknown_fields(template)
-    except ValueError as error:
-        return [f"{where}: actions.{name}: {error}; a brace that is meant is written twice"]
-    known = ", ".join(f"{{{field}}}" for field in FIELDS)
-    return [f"{where}: actions.{name}: nothing fills {{{field}}}; known are {known}" for field in unknown]
-
-
-def _address_problems(table: object, where: str) -> list[str]:
-    """A bundle keeps the run file, so an address must not hold a secret."""
-    url = table.get("url") if isinstance(table, dict) else None
-    if not isinstance(url, str):
-        return []
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        return [f"{where}: {error}"]
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        return [f"{where}: is no http or https address"]
-    return [f"{where}: holds a password; name a variable or file instead"] if "@" in parts.netloc else []
+def _no_toml(file: str, message: str) -> str:
+    """What the parser says, with its `(at line 2, column 5)` in front."""
+    place = _PLACE.search(message)
+    return f"{file}:{place[1]}: {message.replace(place[0], '')}" if place else f"{file}: {message}"
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
@@ -141,9 +146,21 @@ def load_ranks(run_file: Path, run: Run) -> RankMap | None:
     """
     if run.ranks.file is None:
         return None
-    path = run_file.parent / run.ranks.file
+    path = run_file.parent / Path(run.ranks.file).expanduser()
+    hint = "`oncall ranks RUN --save` writes a rank map; without `[ranks] file` it is found from the processes"
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{path}: {error}"], "`oncall ranks RUN --save` writes a rank map") from error
-    return parse_rank_map(text, str(path), world_size=run.ranks.world_size)
+        if not path.is_file():
+            raise ConfigError([f"{path}: there is no such file; `[ranks] file` of {run_file} names it"], hint)
+        if path.stat().st_size > MAX_MAP_BYTES:
+            raise ConfigError([f"{path}: is larger than {MAX_MAP_BYTES >> 20} MiB"], hint)
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"], hint) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: is no UTF-8 text"], hint) from error
+    ranks = parse_rank_map(text, str(path), world_size=run.ranks.world_size)
+    hosts = {place.host for place in ranks.places.values()}
+    if hosts.isdisjoint(expand_hosts(run.nodes)):
+        told = f"{path}: its hosts, as {min(hosts)}, are none of the `nodes` of {run_file}"
+        raise ConfigError([told], "both must spell a host alike: short or with its domain")
+    return ranks

@@ -1,20 +1,42 @@
 """Sets of hosts and of ranks in the folded notation of the field: `node[001-036,038-128]`, `0-292,294-1023`."""
 
+import re
 from collections.abc import Iterable
+from math import prod
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSet
+
+MOST_HOSTS = 100_000
+"""Of one folded set; a few signs can name more than the memory holds."""
+
+_ITEM = re.compile(r"(?:\[[^\]]*\]|[^,\s\[])+")
+_RANGE = re.compile(r"(\d+)-(\d+)")
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
     """The hosts that a folded set names, in its order, each once.
 
-    Raises ValueError with ClusterShell's explanation where the notation is wrong.
+    Raises ValueError where it names more than `MOST_HOSTS`, or with ClusterShell's explanation where its notation is
+    wrong.
     """
+    if sum(map(_most, _ITEM.findall(text))) > MOST_HOSTS:
+        raise ValueError(f"names more than {MOST_HOSTS:,} nodes")
     try:
         return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
         raise ValueError(str(error)) from error
+
+
+def _most(item: str) -> int:
+    """How many hosts `rack[1-4]node[01-16,20]` names at most."""
+    brackets = re.findall(r"\[([^\]]*)\]", item)
+    return prod(_width(bracket) for bracket in brackets)
+
+
+def _width(bracket: str) -> int:
+    widths = (int(last) - int(first) + 1 for first, last in _RANGE.findall(bracket))
+    return bracket.count(",") + 1 + sum(max(width, 0) for width in widths)
 
 
 def fold_hosts(hosts: Iterable[str]) -> str:

@@ -6,13 +6,19 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from oncall.errors import ConfigError
+from oncall.run.model import MOST_RANKS
 from oncall.run.nodes import fold_ranks
+from oncall.run.numbers import whole
 
+_TEXTS = frozenset({"host", "gpu_uuid", "pci_address", "port"})
+_MOST_TOLD = 20
+"""Of the mistakes in a file: one slip of a column spoils every row."""
+_FORMS = 'a rank map is CSV with the columns rank, host, ..., or JSON: {"ranks": [{"rank": 0, "host": "node001"}]}'
 _PLACE_FIELDS = ("rank", "host", "local_rank", "gpu_index", "gpu_uuid", "pci_address", "port")
 
 
@@ -23,10 +29,10 @@ class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     dimension to the rank's position in it: `{"tp": 3, "pp": 0, "dp": 36}`.
     """
 
-    rank: int
-    host: str
-    local_rank: int | None = None
-    gpu_index: int | None = None
+    rank: Annotated[int, msgspec.Meta(ge=0, lt=MOST_RANKS)]
+    host: Annotated[str, msgspec.Meta(min_length=1)]
+    local_rank: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    gpu_index: Annotated[int, msgspec.Meta(ge=0)] | None = None
     gpu_uuid: str | None = None
     pci_address: str | None = None
     port: str | None = None
@@ -99,11 +105,15 @@ def parse_rank_map(text: str, file: str, *, world_size: int | None = None) -> Ra
     a header with those names; any other column of whole numbers (`tp`, `pp`, `dp`, `ep`, `cp`) is a coordinate.
 
     Raises:
-        ConfigError: with every row that cannot be used, by line or position.
+        ConfigError: with the rows that cannot be used, by line or position, the first ones where they are many.
     """
-    rows, stated = _json_rows(text, file) if text.lstrip().startswith(("[", "{")) else (_csv_rows(text), None)
+    is_json = text.lstrip("\ufeff \t\r\n").startswith(("[", "{"))
+    rows, stated = (
+        _json_rows(text.lstrip("\ufeff"), file) if is_json else (_csv_rows(text.lstrip("\ufeff"), file), None)
+    )
     places: dict[int, Place] = {}
     problems = []
+    slots: dict[tuple[str, int | None], int] = {}
     for where, row in rows:
         try:
             place = msgspec.convert(row, Place)
@@ -112,12 +122,18 @@ def parse_rank_map(text: str, file: str, *, world_size: int | None = None) -> Ra
             continue
         if place.rank in places:
             problems.append(f"{file}:{where}: rank {place.rank} stands here a second time")
+        other = slots.setdefault((place.host, place.local_rank), place.rank)
+        if place.local_rank is not None and other != place.rank:
+            problems.append(f"{file}:{where}: rank {other}, too, is local rank {place.local_rank} of {place.host}")
         places[place.rank] = place
+    if not places and not problems:
+        problems.append(f"{file}: names no rank")
     size = world_size or stated or (max(places) + 1 if places else None)
     if size is not None and (beyond := [rank for rank in places if rank >= size]):
         problems.append(f"{file}: ranks {fold_ranks(beyond)} are beyond the world size of {size}")
     if problems:
-        raise ConfigError(problems)
+        more = len(problems) - _MOST_TOLD
+        raise ConfigError(problems[:_MOST_TOLD] + ([f"{file}: {more:,} more mistakes"] if more > 0 else []), _FORMS)
     return RankMap(places, size, file)
 
 
@@ -125,27 +141,42 @@ def _json_rows(text: str, file: str) -> tuple[list[tuple[str, Any]], int | None]
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError([f"{file}:{error.lineno}: {error.msg}"]) from error
+        raise ConfigError([f"{file}:{error.lineno}: {error.msg}"], _FORMS) from error
+    except (RecursionError, ValueError) as error:  # nested without end; a number of thousands of digits
+        raise ConfigError([f"{file}: {error}"], _FORMS) from error
     stated = data.get("world_size") if isinstance(data, dict) else None
     rows = data.get("ranks") if isinstance(data, dict) else data
     if not isinstance(rows, list):
-        raise ConfigError([f"{file}: expected a list of ranks, or an object with `ranks`"])
-    return [(f"[{index}]", row) for index, row in enumerate(rows)], stated if isinstance(stated, int) else None
+        raise ConfigError([f"{file}: expected a list of ranks, or an object with `ranks`"], _FORMS)
+    if stated is not None and not (type(stated) is int and 0 < stated <= MOST_RANKS):
+        raise ConfigError([f"{file}: world_size: expected a number from 1 to {MOST_RANKS:,}"], _FORMS)
+    return [(f"[{index}]", row) for index, row in enumerate(rows)], stated
 
 
-def _csv_rows(text: str) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    reader = csv.DictReader(io.StringIO(text))
-    for cells in reader:
-        row: dict[str, Any] = {"coordinate": {}}
-        for name, raw in cells.items():
-            if name is None or raw is None or not raw.strip():
-                continue
-            value: str | int = int(raw) if raw.strip().lstrip("-").isdigit() and name != "host" else raw.strip()
-            target = row if name in _PLACE_FIELDS else row["coordinate"]
-            target[name] = value
-        rows.append((str(reader.line_num), row))
-    return rows
+def _csv_rows(text: str, file: str) -> list[tuple[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    try:
+        missing = [name for name in ("rank", "host") if name not in (reader.fieldnames or ())]
+        if missing:
+            raise ConfigError([f"{file}:1: the header names no column `{'`, `'.join(missing)}`"], _FORMS)
+        return [(str(reader.line_num), _csv_row(cells, f"{file}:{reader.line_num}")) for cells in reader]
+    except csv.Error as error:
+        raise ConfigError([f"{file}:{reader.line_num}: {error}"], _FORMS) from error
+
+
+def _csv_row(cells: Mapping[str | None, str | list[str] | None], where: str) -> dict[str, Any]:
+    coordinate: dict[str, int | str] = {}
+    row: dict[str, Any] = {"coordinate": coordinate}
+    for name, raw in cells.items():
+        if name is None:
+            raise ConfigError([f"{where}: more cells than the header has columns"], _FORMS)
+        text = raw.strip() if isinstance(raw, str) else ""
+        if not text:
+            continue
+        number = None if name in _TEXTS else whole(text)
+        target = row if name in _PLACE_FIELDS else coordinate
+        target[name] = text if number is None else number
+    return row
 
 
 def dump_rank_map(ranks: RankMap) -> str:

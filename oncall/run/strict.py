@@ -2,7 +2,8 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -16,12 +17,14 @@ def check(data: Mapping[str, Any], model: type[T], line_of: Callable[[Path], int
     Args:
         data: the parsed document.
         model: a msgspec struct whose nested structs are checked key by key.
-        line_of: the line on which a key stands, given its path, or None where that is not known.
+        line_of: the line on which a key stands, given its path, or None where that is not known: then the line of
+            what holds the key is told.
         file: the name to report.
     """
     found = []
     for path, message in _mistakes(data, model, ()):
-        line = line_of(path)
+        holders = (path[:length] for length in range(len(path), 0, -1))
+        line = next((number for holder in holders if (number := line_of(holder)) is not None), None)
         where = f"{file}:{line}" if line is not None else file
         found.append((line or 0, f"{where}: {'.'.join(path)}: {message}" if path else f"{where}: {message}"))
     return [text for _, text in sorted(found, key=lambda item: item[0])]
@@ -40,23 +43,45 @@ def _mistakes(data: Mapping[str, Any], model: type[msgspec.Struct], path: Path) 
 
 
 def _value_mistakes(value: Any, annotation: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Structs, and mappings and lists of structs, are checked key by key; anything else as a whole."""
+    """Structs, mappings and lists are checked item by item; anything else as a whole."""
     if _is_struct(annotation) and isinstance(value, Mapping):
         yield from _mistakes(value, annotation, path)
         return
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is dict and _is_struct(arguments[1]) and isinstance(value, Mapping):
+    if origin is dict and isinstance(value, Mapping):
         for key, item in value.items():
             yield from _value_mistakes(item, arguments[1], (*path, key))
         return
-    if origin is list and _is_struct(arguments[0]) and isinstance(value, list):
+    if origin in {list, tuple} and isinstance(value, list):
         for index, item in enumerate(value):
             yield from _value_mistakes(item, arguments[0], (*path, str(index)))
         return
     try:
         msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
-        yield path, str(error).replace(" - at `$`", "")
+        yield path, _in_words(str(error), value, annotation)
+
+
+def _in_words(message: str, value: Any, annotation: Any) -> str:
+    """What msgspec says, with what may stand there instead of a regular expression or a number of choices."""
+    choices = [choice for each in _alternatives(annotation) if get_origin(each) is Literal for choice in get_args(each)]
+    described = [
+        told.description
+        for each in _alternatives(annotation)
+        if get_origin(each) is Annotated
+        for told in each.__metadata__
+        if isinstance(told, msgspec.Meta) and told.description
+    ]
+    if choices and message.startswith("Invalid enum value"):
+        return f"{value!r} is none of {', '.join(map(repr, choices))}"
+    if described and "matching regex" in message:
+        return f"expected {described[0]}, got {value!r:.60}"
+    return message.replace(" | null", "").replace("`object`", "`table`")
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, or the annotation itself."""
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
 
 
 def _is_struct(annotation: Any) -> bool:

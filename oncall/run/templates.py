@@ -10,9 +10,20 @@ FIELDS = ("host", "hosts", "run", "step", "reason")
 """What a template may hold in braces."""
 
 
-def unknown_fields(template: str) -> list[str]:
-    """The fields of a template that nothing fills; raises ValueError where its braces do not match."""
-    return [name for _, name, _, _ in string.Formatter().parse(template) if name is not None and name not in FIELDS]
+def template_mistakes(template: str) -> list[str]:
+    """What is wrong with a template: braces that do not match, fields that nothing fills, fields with a format."""
+    try:
+        fields = [part[1:] for part in string.Formatter().parse(template) if part[1] is not None]
+    except ValueError as error:
+        return [f"{error}; a brace that is meant is written twice"]
+    known = ", ".join(f"{{{field}}}" for field in FIELDS)
+    mistakes = []
+    for name, form, conversion in fields:
+        if name not in FIELDS:
+            mistakes.append(f"nothing fills {{{name}}}; known are {known}")
+        elif form or conversion:
+            mistakes.append(f"write {{{name}}} with nothing after the name: it is filled in quoted for the shell")
+    return mistakes
 
 
 def fill(template: str, run: str, hosts: tuple[str, ...], texts: Mapping[str, str]) -> list[str | None]:
