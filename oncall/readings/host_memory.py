@@ -1,9 +1,12 @@
 """Does a host run out of memory?"""
 
+from collections.abc import Mapping
+
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.measured import measure, typical
+from oncall.readings.measured import measure
+from oncall.readings.series_join import Subject
 from oncall.readings.suspected import suspected_ranks
 from oncall.run.nodes import fold_hosts
 
@@ -11,10 +14,9 @@ _LEAST = 0.05
 """Available memory under this part of all: the kernel reclaims, and swaps where it can."""
 
 
-def memory_limit(case: Case) -> float | None:
-    """The available memory in bytes under which a host of this run is short of it; None where its size is not known."""
-    size = typical(measure(case, "host_memory_total", by_host=True).now)
-    return None if size is None else _LEAST * size
+def memory_limits(case: Case) -> Mapping[Subject, float]:
+    """The available memory in bytes under which each host is short of it; without those whose size is not known."""
+    return {host: _LEAST * size for host, size in measure(case, "host_memory_total", by_host=True).now.items()}
 
 
 def host_memory(case: Case) -> Judgement:

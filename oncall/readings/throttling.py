@@ -8,6 +8,7 @@ from oncall.readings.believed import any_bit
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.measured import Measured, measure, typical
+from oncall.readings.series_join import Subject
 from oncall.readings.suspected import suspected_ranks
 from oncall.run.nodes import fold_ranks
 from oncall.signals.hardware_signals import CLOCKS_EVENT_REASONS
@@ -51,8 +52,8 @@ def throttling(case: Case) -> Judgement:
     ranks = suspected_ranks(case) or case.ranks.ranks
     if not ranks:
         return unknown(clocks.lacks(()) or "which ranks there are is not known")
-    of_all = typical(clocks.now) if len(clocks.now) > 1 else None
-    gpus = [_gpu(rank, clocks, reasons, of_all) for rank in sorted(ranks)]
+    usual = _usual(clocks)
+    gpus = [_gpu(rank, clocks, reasons, usual) for rank in sorted(ranks)]
     throttled = [gpu for gpu in gpus if gpu.throttled]
     if throttled:
         findings = tuple(_finding(case, gpu, clocks) for gpu in throttled)
@@ -66,17 +67,22 @@ def throttling(case: Case) -> Judgement:
     return Judgement(verdict="clear", reason=_clear(gpus))
 
 
-def clock_limit(case: Case) -> float | None:
-    """The clock in MHz under which a GPU of this run counts as held down; None where nothing is known to compare."""
+def clock_limits(case: Case) -> Mapping[Subject, float]:
+    """The clock in MHz under which each rank's GPU counts as held down; without those that nothing is known of."""
     clocks = measure(case, "sm_clock")
-    usual = typical(clocks.before) or (typical(clocks.now) if len(clocks.now) > 1 else None)
-    return None if usual is None else _LOW * usual
+    return {who: _LOW * usual for who, usual in _usual(clocks).items()}
 
 
-def _gpu(rank: int, clocks: Measured, reasons: Measured, of_all: float | None) -> _Gpu:
-    usual = clocks.before.get(rank) or of_all
+def _usual(clocks: Measured) -> dict[Subject, float]:
+    """What each clock was before; where that is not known, what the others have."""
+    of_all = typical(clocks.now) if len(clocks.now) > 1 else None
+    known = {who: clocks.before.get(who) or of_all for who in clocks.now}
+    return {who: usual for who, usual in known.items() if usual}
+
+
+def _gpu(rank: int, clocks: Measured, reasons: Measured, usual: Mapping[Subject, float]) -> _Gpu:
     told = reasons.now.get(rank)
-    return _Gpu(rank, clocks.now.get(rank), usual, None if told is None else int(told))
+    return _Gpu(rank, clocks.now.get(rank), usual.get(rank), None if told is None else int(told))
 
 
 def _clear(gpus: list[_Gpu]) -> str:

@@ -3,19 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from oncall.readings.believed import Merge
 from oncall.readings.case import Case
 from oncall.readings.data_share import data_share
 from oncall.readings.few_or_all import Phase, few_or_all, phases
 from oncall.readings.finding import Judgement
 from oncall.readings.fragmentation import fragmentation
-from oncall.readings.host_memory import host_memory, memory_limit
+from oncall.readings.host_memory import host_memory, memory_limits
 from oncall.readings.links import links
 from oncall.readings.log_volume import log_volume
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.series_join import Subject
 from oncall.readings.slowness import slowness
 from oncall.readings.suspected import suspected_ranks
-from oncall.readings.throttling import clock_limit, throttling
+from oncall.readings.throttling import clock_limits, throttling
 from oncall.report.model import LastStep
 from oncall.report.panels import Panel, PanelRow, PanelVerdict, Side
 from oncall.signals.vocabulary import SIGNALS
@@ -33,24 +34,28 @@ _MOST_ROWS = 8
 _LINK_COUNTERS = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay")
 
 
+Limits = Mapping[Subject, float]
+"""What the value of each rank or host is held against, in the unit of the signal."""
+
+
 @dataclass(frozen=True)
 class _Shown:
-    """A question with its reading, and the series that prove it, those furthest on the `bad` side first.
+    """A question with its reading, and the series that prove it; values further on the `bad` side are more telling.
 
-    The threshold is in the unit of the signal; values are shown divided by `scale`, in `unit`, None being the signal's.
+    `limits` are the reading's own. Values are shown divided by `scale`, in `unit`, None being the signal's.
     """
 
     question: str
     judge: Callable[[Case], Judgement]
     series: Callable[[Case], Measured]
+    limits: Callable[[Case], Limits]
     bad: Callable[[Case], Side] = lambda _: "above"
-    threshold: Callable[[Case], float | None] = lambda _: None
     unit: str | None = None
     scale: float = 1.0
 
 
-def _signal(name: str, *, by_host: bool = False) -> Callable[[Case], Measured]:
-    return lambda case: measure(case, name, by_host=by_host)
+def _signal(name: str, *, by_host: bool = False, several: Merge = max) -> Callable[[Case], Measured]:
+    return lambda case: measure(case, name, by_host=by_host, several=several)
 
 
 def _telling_phase(case: Case) -> Phase:
@@ -63,12 +68,10 @@ def _phase_side(case: Case) -> Side:
     return "below" if _telling_phase(case).meeting else "above"
 
 
-def _phase_limit(case: Case) -> float | None:
+def _phase_limits(case: Case) -> Limits:
     phase, factor = _telling_phase(case), case.run.thresholds.straggler_factor
     middle = typical(phase.measured.now)
-    if middle is None:
-        return None
-    return middle / factor if phase.meeting else middle * factor
+    return _same(phase.measured, middle and (middle / factor if phase.meeting else middle * factor))
 
 
 def _worst_counter(case: Case) -> Measured:
@@ -77,19 +80,33 @@ def _worst_counter(case: Case) -> Measured:
     return max(counters, key=lambda counter: max(counter.now.values(), default=-1.0))
 
 
-def _slow_limit(case: Case) -> float | None:
-    before = typical(measure(case, "step_time_s").before)
-    return None if before is None else before * case.run.thresholds.slow_factor
+def _link_limits(case: Case) -> Limits:
+    factor, counter = case.run.thresholds.growth_factor, _worst_counter(case)
+    return {who: factor * counter.before.get(who, 0.0) for who in counter.now}
 
 
-def _data_limit(case: Case) -> float | None:
-    step_s = typical(measure(case, "step_time_s").now)
-    return None if step_s is None else step_s * case.run.thresholds.data_share
+def _slow_limits(case: Case) -> Limits:
+    times = measure(case, "step_time_s")
+    before = typical(times.before)
+    return _same(times, before and before * case.run.thresholds.slow_factor)
 
 
-def _log_limit(case: Case) -> float | None:
-    before = typical(measure(case, "log_bytes_total").before)
-    return None if before is None else before * case.run.thresholds.growth_factor
+def _data_limits(case: Case) -> Limits:
+    share = case.run.thresholds.data_share
+    return {who: share * step_s for who, step_s in measure(case, "step_time_s").now.items()}
+
+
+def _retry_limits(case: Case) -> Limits:
+    return measure(case, "num_alloc_retries").before
+
+
+def _log_limits(case: Case) -> Limits:
+    factor = case.run.thresholds.growth_factor
+    return {who: factor * size for who, size in measure(case, "log_bytes_total", several=sum).before.items()}
+
+
+def _same(measured: Measured, limit: float | None) -> Limits:
+    return {} if limit is None else dict.fromkeys(measured.now, limit)
 
 
 def _below(_: Case) -> Side:
@@ -97,25 +114,28 @@ def _below(_: Case) -> Side:
 
 
 _SHOWN = (
-    _Shown("Slower than before?", slowness, _signal("step_time_s"), threshold=_slow_limit),
+    _Shown("Slower than before?", slowness, _signal("step_time_s"), _slow_limits),
     _Shown(
-        "Few ranks or everyone?",
-        few_or_all,
-        lambda case: _telling_phase(case).measured,
-        bad=_phase_side,
-        threshold=_phase_limit,
+        "Few ranks or everyone?", few_or_all, lambda case: _telling_phase(case).measured, _phase_limits, bad=_phase_side
     ),
-    _Shown("Throttled?", throttling, _signal("sm_clock"), bad=_below, threshold=clock_limit),
-    _Shown("Links?", links, _worst_counter, threshold=lambda _: 0.0),
-    _Shown("Data?", data_share, _signal("data_wait_s"), threshold=_data_limit),
-    _Shown("Fragmentation?", fragmentation, _signal("num_alloc_retries"), unit="retries"),
-    _Shown("Logs, checkpoints?", log_volume, _signal("log_bytes_total"), threshold=_log_limit, unit="kB", scale=1e3),
+    _Shown("Throttled?", throttling, _signal("sm_clock"), clock_limits, bad=_below),
+    _Shown("Links?", links, _worst_counter, _link_limits),
+    _Shown("Data?", data_share, _signal("data_wait_s"), _data_limits),
+    _Shown("Fragmentation?", fragmentation, _signal("num_alloc_retries"), _retry_limits, unit="retries"),
+    _Shown(
+        "Logs, checkpoints?",
+        log_volume,
+        _signal("log_bytes_total", several=sum),
+        _log_limits,
+        unit="kB",
+        scale=1e3,
+    ),
     _Shown(
         "Host memory?",
         host_memory,
         _signal("host_memory_available", by_host=True),
+        memory_limits,
         bad=_below,
-        threshold=memory_limit,
         unit="GB",
         scale=1e9,
     ),
@@ -131,35 +151,46 @@ def metric_panels(case: Case) -> tuple[Panel, ...]:
 
 
 def _panel(case: Case, shown: _Shown) -> Panel:
-    judged, measured, threshold = shown.judge(case), shown.series(case), shown.threshold(case)
+    judged, measured = shown.judge(case), shown.series(case)
     return Panel(
         question=shown.question,
         query=measured.query,
         verdict=_VERDICTS.get(judged.verdict, "unknown"),
         reason=judged.reason,
         unit=SIGNALS[measured.signal].unit if shown.unit is None else shown.unit,
-        threshold=None if threshold is None else threshold / shown.scale,
         bad=shown.bad(case),
         newest_age_s=None if measured.newest_age_s is None else round(measured.newest_age_s, 1),
-        rows=tuple(_rows(case, measured, shown)),
+        rows=tuple(_rows(case, measured, shown, judged)),
     )
 
 
-def _rows(case: Case, measured: Measured, shown: _Shown) -> Iterator[PanelRow]:
+def _rows(case: Case, measured: Measured, shown: _Shown, judged: Judgement) -> Iterator[PanelRow]:
     sign = 1.0 if shown.bad(case) == "below" else -1.0
-    ordered = sorted(measured.now.items(), key=lambda item: (sign * item[1], str(item[0])))
-    for who, value in ordered[:_MOST_ROWS]:
-        before = measured.before.get(who)
+    limits, accused = shown.limits(case), _accused(measured, judged)
+    order = sorted(measured.now, key=lambda who: (who not in accused, sign * measured.now[who], str(who)))
+    for who in order[:_MOST_ROWS]:
+        before, limit = measured.before.get(who), limits.get(who)
         place = case.ranks.at(who) if isinstance(who, int) else None
         yield PanelRow(
             who=_name(case, who),
-            value=value / shown.scale,
+            value=measured.now[who] / shown.scale,
             before=None if before is None else before / shown.scale,
+            limit=None if limit is None else limit / shown.scale,
+            accused=who in accused,
             rank=who if isinstance(who, int) else None,
             host=place.host if place else who if isinstance(who, str) else None,
             gpu_index=place.gpu_index if place else None,
             history=tuple(None if at is None else at / shown.scale for at in measured.history(who)),
         )
+
+
+def _accused(measured: Measured, judged: Judgement) -> frozenset[Subject]:
+    """Those whom the verdict names by this query; everyone, where a finding speaks of the whole run."""
+    named: set[Subject] = set()
+    for finding in judged.findings:
+        if _VERDICTS.get(judged.verdict) == "suspect" and measured.query in {cite.text for cite in finding.cites}:
+            named.update((*finding.ranks, *finding.hosts) or measured.now)
+    return frozenset(named)
 
 
 def _name(case: Case, who: Subject) -> str:

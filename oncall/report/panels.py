@@ -11,12 +11,15 @@ Side = Literal["above", "below"]
 class PanelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One series: whose it is, its value now, and its points of before and of now, oldest first; a gap is None.
 
-    `before` is its value in the stretch that now is compared with, None where that is not known.
+    `before` is its value in the stretch that now is compared with and `limit` what the reading holds it against, None
+    where that is not known. `accused` is the reading's own word: a finding of the verdict names it.
     """
 
     who: str
     value: float
     before: float | None = None
+    limit: float | None = None
+    accused: bool = False
     rank: int | None = None
     host: str | None = None
     gpu_index: int | None = None
@@ -24,11 +27,10 @@ class PanelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One query and its answer, the most telling rows first.
+    """One query and its answer, the rows that the verdict accuses first.
 
-    `reason` is the sentence behind the verdict; of `unknown` it says what is missing. `unit` follows each value;
-    `threshold` is what a value is held against, in the same unit, and `bad` the side of it that is wrong;
-    `newest_age_s` is the age of the newest sample.
+    `reason` is the sentence behind the verdict; of `unknown` it says what is missing. `unit` follows each value; `bad`
+    is the side of its limit that is wrong; `newest_age_s` is the age of the newest sample.
     """
 
     question: str
@@ -36,13 +38,6 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     verdict: PanelVerdict
     reason: str
     unit: str = ""
-    threshold: float | None = None
     bad: Side = "above"
     newest_age_s: float | None = None
     rows: tuple[PanelRow, ...] = ()
-
-    def is_bad(self, value: float) -> bool:
-        """Whether a value lies on the wrong side of the threshold; no value does where there is none."""
-        if self.threshold is None:
-            return False
-        return value < self.threshold if self.bad == "below" else value > self.threshold

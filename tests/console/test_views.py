@@ -11,7 +11,7 @@ import pytest
 
 from oncall.bundle.store import Bundle
 from oncall.console.glyphs import ASCII, UNICODE, ascii_only
-from oncall.console.lines import Row
+from oncall.console.lines import Row, Tone
 from oncall.console.snapshot import Snapshot, Start
 from oncall.console.views.flight import origin_rows, table_rows
 from oncall.console.views.hardware import event_rows, hardware_rows
@@ -230,6 +230,19 @@ def test_a_panel_names_who_with_the_number_that_proves_it() -> None:
     text = "\n".join(each.text for each in panel_rows(panel, UNICODE))
     assert "node065 g5" in text
     assert "1,305 MHz" in text
+
+
+def test_a_value_is_marked_as_the_verdict_says_whatever_its_limit() -> None:
+    fast = PanelRow(who="node001 g0", value=1700.0, before=1980.0, limit=1782.0, accused=True)
+    slow = PanelRow(who="node001 g1", value=1400.0, before=1410.0, limit=1269.0)
+    panel = Panel(
+        question="Throttled?", query="q", verdict="suspect", reason="r", unit="MHz", bad="below", rows=(fast, slow)
+    )
+    rows = panel_rows(panel, UNICODE)
+    tones = {row.about.who: {span.tone for span in row.spans} for row in rows if isinstance(row.about, PanelRow)}
+    assert Tone.BAD in tones["node001 g0"]
+    assert Tone.BAD not in tones["node001 g1"]
+    assert any(row.text.startswith("bad below 1,269 to 1,782 MHz, each by its own limit") for row in rows)
 
 
 def test_an_event_tells_what_its_code_means_with_the_line_as_logged() -> None:

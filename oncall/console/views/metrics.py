@@ -51,10 +51,9 @@ def panel_rows(panel: "Panel", glyphs: Glyphs) -> list[Row]:
 
 
 def _row(row: "PanelRow", panel: "Panel", glyphs: Glyphs, width: int) -> Row:
-    bad = panel.verdict == "suspect" and panel.is_bad(row.value)
     spans = (
         say(fit(row.who, width) + " "),
-        say(f"{row.value:>10,.4g} {panel.unit:<4} ", Tone.BAD if bad else Tone.STRONG),
+        say(f"{row.value:>10,.4g} {panel.unit:<4} ", Tone.BAD if row.accused else Tone.STRONG),
         Span(sparkline(row.history, glyphs), Tone.HERE),
     )
     return Row(f"series {row.who}", spans, copies=row.host or row.who, about=row)
@@ -73,8 +72,11 @@ def sparkline(values: Sequence[float | None], glyphs: Glyphs) -> str:
 
 def _footer(panel: "Panel") -> Iterator[Row]:
     told = []
-    if panel.threshold is not None:
-        told.append(f"bad {panel.bad} {panel.threshold:,.4g} {panel.unit}".rstrip())
+    limits = [row.limit for row in panel.rows if row.limit is not None]
+    if limits:
+        low, high = f"{min(limits):,.4g}", f"{max(limits):,.4g}"
+        each = f" to {high}" if low != high else ""
+        told.append(f"bad {panel.bad} {low}{each} {panel.unit}".rstrip() + (", each by its own limit" if each else ""))
     if panel.newest_age_s is not None:
         told.append(f"newest sample {duration(panel.newest_age_s)} old")
     if len(panel.rows) > _ROWS:
