@@ -1,5 +1,6 @@
 """What state a job is in, as those see it who are called for it, and the one message that says so."""
 
+from dataclasses import replace
 from enum import StrEnum
 
 import msgspec
@@ -41,9 +42,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def job_state(case: Case) -> JobState:
-    """The state of the case's job as far as its evidence tells."""
+def job_state(case: Case, *, stands: bool) -> JobState:
+    """The state of the case's job as far as its evidence tells; `stands` where the walk saw that no step can end."""
     facts = job_facts(case)
+    if facts.stalled is None and stands:
+        facts = replace(facts, stalled=True)
     state = state_of(facts, case.run.thresholds)
     return JobState(state=state, message=_message(case, facts, state))
 

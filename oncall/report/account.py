@@ -71,7 +71,7 @@ def build_account(
         seen=seen(case, PROBES),
         bundle=bundle,
         panels=metric_panels(case),
-        job=job_state(case),
+        job=job_state(case, stands=state == "stopped"),
         symptom=symptom(case),
         alerts=alerts(case),
     )
@@ -106,6 +106,7 @@ def _steps(case: Case, steps: Sequence[WalkedStep], names: dict[Finding, str]) -
             step=step.step,
             ask=step.ask,
             verdict=step.verdict,
+            read_as=step.judgement.verdict,
             reason=step.judgement.reason,
             overruled_because=step.overruling.reason if step.overruling else None,
             leads_to=step.leads_to,

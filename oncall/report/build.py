@@ -25,7 +25,7 @@ def build_report(walk: Walk, *, bundle: str, took_s: float, journal: tuple[Journ
     case = walk.case
     origins = () if walk.conclusion.ending in _ENDINGS_WITHOUT_CAUSE else carrying(walk.steps)
     hosts = tuple(dict.fromkeys(host for finding in origins for host in finding.hosts))
-    texts = _texts(case, origins, hosts)
+    texts = _texts(walk, origins, hosts)
     grade = grade_of(walk, origins)
     ending = Ending.UNDECIDED if grade is Grade.UNDECIDED else walk.conclusion.ending
     cause = walk.conclusion.cause.format_map(texts)
@@ -97,11 +97,15 @@ def _verdict(
     )
 
 
-def _texts(case: Case, origins: tuple[Finding, ...], hosts: tuple[str, ...]) -> dict[str, str]:
+def _texts(walk: Walk, origins: tuple[Finding, ...], hosts: tuple[str, ...]) -> dict[str, str]:
+    case, last = walk.case, walk.steps[-1]
+    told = "; ".join(finding.text for finding in origins)
+    if not told and last.overruling is not None:
+        told = f"the operator says so: {last.overruling.reason}"
     checkpoint = newest_checkpoint(case)
     return {
         "run": case.run.name,
-        "what": "; ".join(finding.text for finding in origins) or "what was seen does not tell",
+        "what": told or "what was seen does not tell",
         "hosts": fold_hosts(hosts) or "the host",
         "step": f" (step {checkpoint.step:,})" if checkpoint else "",
         **contact_texts(case.run.contacts),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from oncall.flight_recorder.model import Grade
 from oncall.playbook.engine import Walk, WalkedStep
-from oncall.playbook.model import Playbook
+from oncall.playbook.model import Ending, Playbook
 from oncall.readings.finding import UNKNOWN, Finding, Role
 
 _GRADES = list(Grade)
@@ -23,13 +23,19 @@ _SHOWS_A_STOP: Mapping[str, frozenset[str]] = {
 
 
 def grade_of(walk: Walk, origins: Sequence[Finding]) -> Grade | None:
-    """The weakest grade of the findings that carry a conclusion, `likely` at most where something leaves it open."""
+    """The weakest grade of the findings that carry a conclusion, `likely` at most where something leaves it open.
+
+    A leaf that more than one answer fits is undecided, however sure its findings are.
+    """
     grade = max((finding.grade for finding in origins), key=_GRADES.index, default=None)
+    if grade is not None and walk.conclusion.ending is Ending.UNDECIDED:
+        return Grade.UNDECIDED
     if grade is not Grade.SURE:
         return grade
     contradicted = any(finding.role is Role.AGAINST for finding in walk.findings)
     maybe_hardware = any(finding.kind in _MAY_BE_HARDWARE for finding in origins) and _hardware_is_open(walk)
-    return Grade.LIKELY if contradicted or maybe_hardware or _may_be_running(walk) else grade
+    overruled = any(step.overruling is not None for step in walk.steps)
+    return Grade.LIKELY if contradicted or overruled or maybe_hardware or _may_be_running(walk) else grade
 
 
 def shows_a_stop(playbook: Playbook, steps: Sequence[WalkedStep]) -> bool:

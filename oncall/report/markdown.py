@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oncall.neutral import neutral
+from oncall.report.against import against
 from oncall.report.durations import dollars, duration
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def _lines(report: "Report") -> Iterator[str]:
         yield f"- and {len(report.suspects) - _MOST_SUSPECTS} more suspects"
     if report.waiting_ranks:
         yield f"- ranks {report.waiting_ranks} wait for it"
-    texts = {each.id: each.finding.text for each in report.findings}
-    against = "; ".join(texts[name] for name in report.verdict.against)
-    yield f"- against it: {_plain(against or 'nothing seen')}"
+    yield f"- against it: {_plain('; '.join(against(report)) or 'nothing seen')}"
     yield from _unseen(report)
     yield from _actions(report)
     yield ""

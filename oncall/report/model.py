@@ -29,11 +29,15 @@ class NumberedFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One walked step: question, verdict, why, the findings it rests on, and how to ask the same by hand."""
+    """One walked step: question, verdict, why, the findings it rests on, and how to ask the same by hand.
+
+    `verdict` is the one that counts, `read_as` that of the evidence: an operator may have overruled it.
+    """
 
     step: str
     ask: str
     verdict: str
+    read_as: str
     reason: str
     overruled_because: str | None
     leads_to: str

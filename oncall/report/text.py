@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from oncall.neutral import neutral
+from oncall.report.against import against
 from oncall.report.durations import dollars, duration
 from oncall.report.model import Report
 
@@ -82,16 +83,15 @@ def _evidence(report: Report) -> Iterator[str]:
         yield from _labelled("", f"and {len(report.suspects) - _MOST_SUSPECTS} more; all are in --json")
     if report.waiting_ranks:
         yield from _labelled("VICTIMS", f"ranks {report.waiting_ranks} wait")
-    against = {name.id: name.finding.text for name in report.findings}
-    told = [f"{against[name]} ({name})" for name in report.verdict.against]
-    yield from _labelled("AGAINST", "; ".join(told) or "nothing seen contradicts it")
+    yield from _labelled("AGAINST", "; ".join(against(report)) or "nothing seen contradicts it")
 
 
 def _walked(report: Report) -> Iterator[str]:
     yield ""
     for index, step in enumerate(report.steps):
         cites = f"  [{', '.join(step.findings)}]" if step.findings else ""
-        yield from _labelled("WALKED" if index == 0 else "", f"{step.ask}  {step.verdict.upper()}")
+        yours = " by the operator's word" if step.overruled_because is not None else ""
+        yield from _labelled("WALKED" if index == 0 else "", f"{step.ask}  {step.verdict.upper()}{yours}")
         yield from _labelled("", f"  {step.reason}{cites}")
 
 

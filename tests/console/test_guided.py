@@ -50,7 +50,7 @@ async def test_an_overruled_step_takes_the_operators_way_and_is_marked(
         await pilot.press(*"seen", "enter")
         leads_to = playbook.steps[first].branches["moving"]
         await until(pilot, lambda: console.snapshot.here == leads_to and console.snapshot.proposal)
-        assert "moving (yours)" in console.screen.query_one("#tree").text  # type: ignore[attr-defined]
+        assert "yours: moving" in console.screen.query_one("#tree").text  # type: ignore[attr-defined]
     standing = read_standing(bundle)
     assert standing.overrulings[first].verdict == "moving"
     assert standing.overrulings[first].reason == "seen"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, plain_row, say
 from oncall.console.snapshot import Snapshot
+from oncall.report.against import against
 
 if TYPE_CHECKING:
     from oncall.readings.alert_set import AlertRow
@@ -39,7 +40,7 @@ def headline(snapshot: Snapshot) -> Row:
     label, tone = _LABELS[str(report.verdict.ending)]
     title, cause = report.verdict.title, report.verdict.cause
     spans = [Span(f" {label:<{_LABEL}}", tone), say(f"{title}: ", Tone.STRONG), say(cause)]
-    if report.verdict.grade is not None:
+    if report.verdict.grade is not None and str(report.verdict.grade) != str(report.verdict.ending):
         grade = str(report.verdict.grade)
         spans.append(Span(f"  [{grade}]", _GRADES[grade]))
     return Row("headline", tuple(spans), hang=_LABEL + 1, copies=report.headline)
@@ -104,11 +105,9 @@ def standing_against(snapshot: Snapshot) -> list[Row]:
     """What speaks against the conclusion, when to escalate, the alerts, and what a person called at night is told."""
     known, report = snapshot.known, snapshot.report
     rows = []
-    if known is not None and report is not None:
-        texts = {each.id: each.finding.text for each in known.findings}
-        against = [f"{texts[name]} ({name})" for name in report.verdict.against]
-        told = "; ".join(against) or "nothing seen contradicts it"
-        rows.append(_standing("AGAINST", told, Tone.WARN if against else Tone.DIM))
+    if report is not None:
+        told = "; ".join(against(report))
+        rows.append(_standing("AGAINST", told or "nothing seen contradicts it", Tone.WARN if told else Tone.DIM))
         if report.escalate:
             rows.append(_standing("ESCALATE", report.escalate, Tone.WARN))
     if snapshot.waiting:

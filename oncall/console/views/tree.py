@@ -38,7 +38,7 @@ def tree_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
 
 def _walked(step: "StepReport", against: set[str], glyphs: Glyphs, width: int) -> Row:
     if step.overruled_because is not None:
-        return _row(step.step, glyphs.overruled, f"{step.verdict} (yours)", Tone.HERE, width)
+        return _row(step.step, glyphs.overruled, f"yours: {step.verdict}", Tone.HERE, width)
     if against & set(step.findings):
         return _row(step.step, glyphs.against, step.verdict, Tone.WARN, width)
     if step.verdict == "unknown":

@@ -65,7 +65,7 @@ def test_one_message_carries_it_all(tmp_path: Path) -> None:
         f"<3>[{UPTIME_S - 120:12.6f}] NVRM: Xid (PCI:0000:4f:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
     )
     scene.say("kernel", {"node036": [("kernel", {}, "")], "node037": [("kernel", {}, kernel)]})
-    told = job_state(scene.case)
+    told = job_state(scene.case, stands=False)
     assert told.state is State.RESTARTING
     assert told.message == (
         "run42 stopped at step 51,300; node037 gpu 5 reported Xid 79 at 02:58; automatic restart in progress (first)"
@@ -166,3 +166,9 @@ def test_an_alert_of_one_of_the_runs_gpus_is_the_runs(tmp_path: Path) -> None:
 def test_every_alert_that_calls_for_a_tree_is_a_shipped_rule() -> None:
     rules = Path(vocabulary.__file__).with_name("alerts.yml").read_text()
     assert {name for name in PLAYBOOK_OF_ALERT if f"- alert: {name}\n" not in rules} == set()
+
+
+def test_a_job_that_the_walk_saw_stand_is_not_told_to_run_perhaps(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    assert job_state(scene.case, stands=False).message.startswith("run42 may run or not")
+    assert job_state(scene.case, stands=True).message.startswith("run42 stopped")

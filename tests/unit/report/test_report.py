@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from oncall.cli import main
+from oncall.flight_recorder.model import Grade
+from oncall.playbook.model import Ending
 from oncall.rehearse.incidents import incidents
 from oncall.report.json_report import as_json
 from oncall.report.model import Report
@@ -47,6 +49,11 @@ def test_everything_cited_is_there(name: str) -> None:
     assert cited <= known
     assert report.verdict.rests_on
     assert all(each.finding.cites for each in report.findings)
+
+
+def test_what_more_than_one_answer_fits_carries_no_other_grade() -> None:
+    verdict = report_of("hang-of-the-network").verdict
+    assert (verdict.ending, verdict.grade) == (Ending.UNDECIDED, Grade.UNDECIDED)
 
 
 @pytest.mark.parametrize("name", CAUSES)
