@@ -1,7 +1,6 @@
 """Names the origin of a hang from the dumps of its ranks."""
 
 from collections.abc import Sequence
-from statistics import median
 
 from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.collector import without_collector
@@ -90,6 +89,8 @@ def _motion(graph: Graph) -> str | None:
     behind = len(lags) if len(graph.views) == len(graph.groups.world) else len(far)
     if not behind:
         return None
+    from statistics import median  # noqa: PLC0415  # brings fractions and decimals, which a job that stands needs not
+
     scattered = median(lags) < FAR_BEHIND and (behind >= _SEVERAL or len(far) >= 2)
     if 2 * behind < len(graph.views) and not scattered:
         return None

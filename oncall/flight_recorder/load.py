@@ -2,20 +2,17 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
 from typing import Any
-
-import zstandard
 
 from oncall.errors import UsageError
 from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.digest import Digester
+from oncall.flight_recorder.forked import at_once
 from oncall.flight_recorder.model import DumpSet, RankDump, Refused
 from oncall.flight_recorder.naming import rank_of, settle_ranks
-from oncall.flight_recorder.parcel import Parcel, Row, pack, unpack
+from oncall.flight_recorder.parcel import Row
 from oncall.flight_recorder.reduce import (
     GZIP_MARK,
     MAX_FILE_BYTES,
@@ -28,7 +25,7 @@ from oncall.flight_recorder.reduce import (
     with_deep_stack,
 )
 
-_BYTES_A_PROCESS = 100 << 20
+_BYTES_A_PROCESS = 8 << 20
 _ZSTD_MARK = b"\x28\xb5\x2f\xfd"
 
 
@@ -49,11 +46,8 @@ def load_paths(
     if processes == 1:
         return _settle(_load_files(files, prefix, whole))
     shares = [files[start::processes] for start in range(processes)]
-    # Started anew rather than forked: the caller may run threads.
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        parcels = pool.map(partial(_load_share, prefix=prefix, whole=whole), shares)
-        with without_collector():
-            return _settle([row for parcel in parcels for row in unpack(parcel)])
+    with without_collector():
+        return _settle(at_once([partial(_load_files, share, prefix, whole) for share in shares]))
 
 
 def load_blobs(blobs: Iterable[tuple[str, bytes]], *, prefix: str | None = None) -> DumpSet:
@@ -68,7 +62,7 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 
 
 def _that_pay(files: Sequence[tuple[str, Path]]) -> int:
-    """Starting a process takes as long as reading some tens of megabytes."""
+    """Starting a process and taking over what it loaded costs as much as reading some megabytes."""
     return max(1, min(os.cpu_count() or 1, sum(_size(file) for _, file in files) // _BYTES_A_PROCESS))
 
 
@@ -81,11 +75,6 @@ def _size(file: Path) -> int:
 
 def _load_files(files: Sequence[tuple[str, Path]], prefix: str | None, whole: bool) -> list[Row]:
     return _load(((name, _read(name, file)) for name, file in files), prefix, whole)
-
-
-def _load_share(files: Sequence[tuple[str, Path]], prefix: str | None, whole: bool) -> Parcel:
-    with without_collector():
-        return pack(_load_files(files, prefix, whole))
 
 
 def _read(name: str, file: Path) -> bytes | Refused:
@@ -149,6 +138,8 @@ def _unpack(data: bytes) -> bytes:
     if data.startswith(GZIP_MARK):
         return unpack_gzip(data)
     if data.startswith(_ZSTD_MARK):
+        import zstandard  # noqa: PLC0415  # a tenth of the time that a small set of plain dumps takes
+
         try:
             with zstandard.ZstdDecompressor().stream_reader(data) as reader:
                 return bytes(reader.read(MAX_FILE_BYTES))

@@ -14,7 +14,6 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -152,16 +151,27 @@ def with_deep_stack(work: Callable[[], T]) -> T:
 
     Where no such thread can be started (an address space limited by `ulimit -v`), on this one.
     """
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # raised where the work was asked for
+            failed.append(error)
+
     before = threading.stack_size(_STACK_BYTES)
     try:
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                done = pool.submit(work)
-            except RuntimeError:
-                return work()
-            return done.result()
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+    except RuntimeError:
+        return work()
     finally:
         threading.stack_size(before)
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
 
 
 def load_dump(data: bytes) -> dict[str, Any]:

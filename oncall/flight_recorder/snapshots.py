@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import DumpSet, RankDump
-from oncall.flight_recorder.slowness import SlowRank, slow_ranks
+
+if TYPE_CHECKING:
+    from oncall.flight_recorder.slowness import SlowRank
 
 
 class Pace(StrEnum):
@@ -31,7 +34,7 @@ class Movement:
     moved: tuple[int, ...]
     still: tuple[int, ...]
     seen_once: tuple[int, ...]
-    slow: tuple[SlowRank, ...]
+    slow: "tuple[SlowRank, ...]"
     says: str
 
 
@@ -52,6 +55,8 @@ def compare(new: DumpSet, old: DumpSet) -> Movement:
     elif still:
         pace = Pace.PARTLY
     else:
+        from oncall.flight_recorder.slowness import slow_ranks  # noqa: PLC0415  # one dump a rank needs no statistics
+
         slow = slow_ranks(new, resolve(new.dumps, None))
         pace = Pace.SLOW if slow else Pace.RUNNING
     return Movement(pace, moved, still, once, slow, _says(pace, moved, still, slow))
@@ -68,7 +73,7 @@ def _progress(dump: RankDump) -> object:
     )
 
 
-def _says(pace: Pace, moved: tuple[int, ...], still: tuple[int, ...], slow: tuple[SlowRank, ...]) -> str:
+def _says(pace: Pace, moved: tuple[int, ...], still: tuple[int, ...], slow: "tuple[SlowRank, ...]") -> str:
     if pace is Pace.STUCK:
         return f"stuck: none of {len(still)} ranks issued or finished anything between the snapshots"
     if pace is Pace.PARTLY:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from math import prod
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 from ClusterShell.RangeSet import RangeSet
 
 MOST_HOSTS = 100_000
@@ -22,6 +21,8 @@ def expand_hosts(text: str) -> tuple[str, ...]:
     """
     if sum(map(_most, _ITEM.findall(text))) > MOST_HOSTS:
         raise ValueError(f"names more than {MOST_HOSTS:,} nodes")
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException  # noqa: PLC0415  # see fold_hosts
+
     try:
         return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
@@ -41,6 +42,9 @@ def _width(bracket: str) -> int:
 
 def fold_hosts(hosts: Iterable[str]) -> str:
     """Hosts as one folded set; "" for none."""
+    # Imported here, as it loads half of the standard library, which who folds ranks alone need not wait for.
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException  # noqa: PLC0415
+
     names = list(hosts)
     try:
         return str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
