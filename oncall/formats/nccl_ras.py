@@ -38,11 +38,6 @@ class RasCounts:
     launched: Mapping[RasProcess, int]
     others: Mapping[int, int] = field(default_factory=dict)
 
-    @property
-    def uneven(self) -> bool:
-        """Whether ranks differ."""
-        return len({*self.launched.values(), *self.others}) > 1
-
 
 @dataclass(frozen=True, slots=True)
 class RasStatus:

@@ -1,14 +1,16 @@
 """What does NCCL itself say of the job: processes dead or silent, ranks that launched less than their peers?"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from oncall.bundle.evidence import Evidence, Part
 from oncall.flight_recorder.model import Grade
-from oncall.formats.nccl_ras import RasCounts, RasProcess, RasStatus, read_json, read_text
+from oncall.formats.nccl_ras import RasProcess, RasStatus, read_json, read_text
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.process_table import process_table
+from oncall.readings.ras_counts import Standing, launched_between, same, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ def ras(case: Case) -> Judgement:
     """What does NCCL itself say of the job, at both of two looks?
 
     `lost`: it counts a process as dead or silent. `failed`: a rank reports an error. `behind`: a rank has launched
-    fewer collectives than its peers. `moving`: the counts grew between the looks. `all-launched`: nobody is named,
-    which does not say that anything finishes. `unknown`: there were not two looks.
+    fewer collectives than its peers and none between the looks. `moving`: the counts grew between the looks.
+    `all-launched`: nobody is named, which does not say that anything finishes. `unknown`: there were not two looks.
     """
     seen = case.view("nccl_ras", ras_looks)
     if seen is None or not seen.looks:
@@ -51,37 +53,31 @@ def ras(case: Case) -> Judgement:
     if len(seen.looks) < 2:
         return unknown(f"{seen.host} answered once, and one look proves nothing")
     first, last = seen.looks[0], seen.looks[-1]
-    moved = _moved(first, last)
     for verdict, findings in (
         ("lost", _lost(case, seen, first, last)),
         ("failed", _failed(case, seen, first, last)),
-        ("behind", () if moved else _behind(case, seen, first, last)),
+        ("behind", _behind(case, seen, first, last)),
     ):
         if findings:
             return Judgement(verdict=verdict, reason="; ".join(f.text for f in findings[:3]), findings=findings)
-    if moved:
-        return Judgement(verdict="moving", reason=f"{moved} more operations were launched between two looks")
-    unseen = "" if last.whole else "; the text form tells no counts where all are equal"
-    return Judgement(verdict="all-launched", reason=f"NCCL names nobody at two looks, and nothing moved{unseen}")
+    if moved := launched_between(first, last):
+        return Judgement(verdict="moving", reason=f"at least {moved} more operations were launched between two looks")
+    still = "no count changed" if last.whole else "the text form tells no counts where all are equal, nor what changed"
+    return Judgement(verdict="all-launched", reason=f"NCCL names nobody at two looks; {still}")
 
 
 def _status(part: Part) -> RasStatus | None:
     return read_json(part.data) if part.attributes.get("form") == "json" else read_text(part.text)
 
 
-def _same(one: RasProcess) -> tuple[str | None, int | None, int | None]:
-    """A process by host and pid; by rank where those are not told."""
-    return one.host, one.pid, None if one.pid is not None else one.rank
-
-
 def _both(first: Iterable[RasProcess], last: Iterable[RasProcess]) -> list[RasProcess]:
-    known = {_same(process) for process in first}
-    return list({_same(process): process for process in last if _same(process) in known}.values())
+    known = {same(process) for process in first}
+    return list({same(process): process for process in last if same(process) in known}.values())
 
 
 def _lost(case: Case, seen: RasLooks, first: RasStatus, last: RasStatus) -> tuple[Finding, ...]:
     dead, silent = _both(first.dead, last.dead), _both(first.silent, last.silent)
-    silent = [process for process in silent if _same(process) not in {_same(each) for each in dead}]
+    silent = [process for process in silent if same(process) not in {same(each) for each in dead}]
     return tuple(
         _origin(case, seen, process, kind, words)
         for processes, kind, words in (
@@ -100,39 +96,22 @@ def _failed(case: Case, seen: RasLooks, first: RasStatus, last: RasStatus) -> tu
     )
 
 
-def _moved(first: RasStatus, last: RasStatus) -> int:
-    """How many operations were launched between the looks, as far as both tell the same processes' counts."""
-    before, after = (
-        {(each.communicator, each.operation, _same(p)): n for each in look.counts for p, n in each.launched.items()}
-        for look in (first, last)
-    )
-    return sum(max(0, after[key] - count) for key, count in before.items() if key in after)
-
-
 def _behind(case: Case, seen: RasLooks, first: RasStatus, last: RasStatus) -> tuple[Finding, ...]:
-    earlier = {(each.communicator, each.operation): dict(_laggards(each)) for each in first.counts}
-    findings = []
-    for each in last.counts:
-        known = {_same(process) for process in earlier.get((each.communicator, each.operation), {})}
-        most = max([*each.launched.values(), *each.others], default=0)
-        for process, count in _laggards(each):
-            if _same(process) in known:
-                words = f"it launched {count} {each.operation}s, the others {most}"
-                findings.append(_origin(case, seen, process, "stuck_before_collective", words))
-    return tuple(findings[:8])
+    return tuple(_held_up(case, seen, each) for each in islice(standing(first, last), 8))
 
 
-def _laggards(counts: RasCounts) -> Iterator[tuple[RasProcess, int]]:
-    """Those with fewer than most, where they are the smaller part of those that differ."""
-    if not counts.uneven:
-        return
-    tally: dict[int, int] = dict(counts.others)
-    for count in counts.launched.values():
-        tally[count] = tally.get(count, 0) + 1
-    usual = max(tally, key=lambda count: (tally[count], count))
-    for process, count in counts.launched.items():
-        if count < usual:
-            yield process, count
+def _held_up(case: Case, seen: RasLooks, behind: Standing) -> Finding:
+    words = f"launched {behind.count} {behind.operation}s, the others {behind.most}"
+    if behind.process is not None:
+        return _origin(case, seen, behind.process, "stuck_before_collective", f"it {words}")
+    text = f"{behind.ranks} ranks that NCCL does not name {words}"
+    return Finding(
+        kind="stuck_before_collective",
+        text=text,
+        role=Role.ORIGIN,
+        grade=Grade.LIKELY,
+        cites=(Citation(probe="nccl_ras", host=seen.host, text=text),),
+    )
 
 
 def _origin(case: Case, seen: RasLooks, process: RasProcess, kind: str, words: str) -> Finding:

@@ -18,6 +18,22 @@ EVEN = dict.fromkeys(range(8), 26)
 BEHIND = {**EVEN, 5: 25}
 
 
+def launched(count: int, **behind: int) -> dict[int, int]:
+    """What each of eight ranks has launched: all the same but for some, such as r5=25."""
+    return {**dict.fromkeys(range(8), count), **{int(name[1:]): n for name, n in behind.items()}}
+
+
+LOOKS: dict[str, tuple[str, tuple[int, ...], dict[int, int], dict[int, int]]] = {
+    "one stands, nothing moves": ("behind", (0,), launched(6650, r0=6649), launched(6650, r0=6649)),
+    "one stands, the others go on": ("behind", (0,), launched(6650, r0=6649), launched(6700, r0=6649)),
+    "one stands, another catches up": ("behind", (0,), launched(6650, r0=6649, r1=6649), launched(6650, r0=6649)),
+    "each time others are behind": ("moving", (), launched(6650, r0=6649, r1=6649), launched(6900, r2=6899, r3=6899)),
+    "the same are behind and go on": ("moving", (), launched(6650, r0=6649), launched(6700, r0=6699)),
+    "those behind catch up": ("moving", (), launched(6650, r0=6649), launched(6650)),
+    "one falls behind": ("moving", (), launched(6650), launched(6651, r0=6650)),
+}
+
+
 def asked(tmp_path: Path, service: FakeRas) -> Judgement:
     """Ask a running service as on node001, and judge what came back."""
     with service.running(), training(0, {"NCCL_RAS_ADDR": f"127.0.0.1:{service.port}"}) as (_, word):
@@ -58,13 +74,23 @@ class TestTwoLooks:
     def test_behind_at_one_look_alone_is_a_moment(self, knows_json: bool, tmp_path: Path) -> None:
         later = dict.fromkeys(range(8), 27)
         judged = judge(tmp_path, [Look(BEHIND), Look({**later, 2: 26})], knows_json)
-        assert judged.verdict in {"moving", "all-launched"}
+        assert judged.verdict == "moving"
         assert not judged.findings
 
     def test_all_launched_and_none_finished_is_not_called_healthy(self, knows_json: bool, tmp_path: Path) -> None:
         judged = judge(tmp_path, [Look(EVEN), Look(EVEN)], knows_json)
         assert judged.verdict == "all-launched"
         assert ("tells no counts" in judged.reason) is not knows_json
+        assert ("no count changed" in judged.reason) is knows_json
+
+    @pytest.mark.parametrize("what", LOOKS)
+    def test_both_forms_tell_a_rank_that_stands_from_a_job_that_moves(
+        self, what: str, knows_json: bool, tmp_path: Path
+    ) -> None:
+        verdict, ranks, *counts = LOOKS[what]
+        judged = judge(tmp_path, [Look(each) for each in counts], knows_json)
+        assert judged.verdict == verdict
+        assert tuple(rank for finding in judged.findings for rank in finding.ranks) == ranks
 
     def test_a_dead_and_a_silent_process_are_told_apart(self, knows_json: bool, tmp_path: Path) -> None:
         counts = {rank: 26 for rank in range(8) if rank not in {3, 6}}
@@ -85,9 +111,28 @@ class TestTwoLooks:
 
 
 def test_json_counts_that_move_are_a_job_that_runs(tmp_path: Path) -> None:
-    moved = Look(dict.fromkeys(range(8), 31))
-    judged = judge(tmp_path, [Look(EVEN), moved], knows_json=True)
-    assert (judged.verdict, judged.reason) == ("moving", "40 more operations were launched between two looks")
+    judged = judge(tmp_path, [Look(EVEN), Look(launched(31))], knows_json=True)
+    assert (judged.verdict, judged.reason) == ("moving", "at least 40 more operations were launched between two looks")
+
+
+def test_half_of_the_ranks_behind_are_told_though_the_text_form_names_none(tmp_path: Path) -> None:
+    look = Look(launched(26, r0=25, r1=25, r2=25, r3=25))
+    (tmp_path / "text").mkdir()
+    named, counted = judge(tmp_path, [look, look], True), judge(tmp_path / "text", [look, look], False)
+    assert [finding.ranks for finding in named.findings] == [(0,), (1,), (2,), (3,)]
+    assert counted.verdict == "behind"
+    (finding,) = counted.findings
+    assert (finding.ranks, finding.text) == (
+        (),
+        "4 ranks that NCCL does not name launched 25 AllReduces, the others 26",
+    )
+
+
+def test_one_that_is_not_seen_again_has_not_caught_up(tmp_path: Path) -> None:
+    """In the text form the others are even as soon as the one behind no longer answers."""
+    counts = {rank: 26 for rank in range(8) if rank != 5}
+    judged = judge(tmp_path, [Look(BEHIND), Look(counts, silent=[5])], knows_json=False)
+    assert judged.verdict == "all-launched"
 
 
 def test_the_service_is_asked_twice_as_documented(tmp_path: Path) -> None:
