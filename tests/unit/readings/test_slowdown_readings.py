@@ -178,7 +178,9 @@ class TestFewOrAll:
         assert few_or_all(series.tell(now, before)).verdict == "all"
 
     def test_equal_step_times_alone_tell_nothing(self, series: SeriesCase) -> None:
-        assert few_or_all(series.tell({"step_time_s": by_rank([40.0] * 8)})).verdict == "unknown"
+        judged = few_or_all(series.tell({"step_time_s": by_rank([40.0] * 8)}))
+        assert judged.verdict == "unknown"
+        assert "waits least" in judged.reason
 
     def test_a_rank_without_series_may_be_the_one(self, series: SeriesCase) -> None:
         now = {"step_time_s": by_rank([40.0] * 8), "comm_wait_s": by_rank([29.5] * 7)}
