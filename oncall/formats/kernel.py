@@ -41,6 +41,8 @@ MAX_EVENTS = 200_000
 """Events kept of one log; what a node can print in hours of a storm, and a bound on what a hostile file can cost."""
 _MAX_LINE = 4096
 """Bytes of a line that are looked at: printk's own limit is 1024 (kernel/printk, LOG_LINE_MAX), plus envelopes."""
+_COLOUR = re.compile(rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
+"""What `dmesg --color=always` puts between the parts of a line (ECMA-48, control sequences)."""
 _CLAIM = re.compile(r"(?:NVRM: |nvidia_dev_xid: )Xid \(|nvidia-nvswitch\d{1,4}: SXid \(")
 
 
@@ -51,6 +53,7 @@ def read_kernel(data: bytes, name: str) -> Parsed:
     `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid or SXid in a form that cannot
     be read is listed as unrecognised. Nothing raises: any bytes are a log.
     """
+    data = _COLOUR.sub(b"", data) if b"\x1b[" in data else data
     drafts: list[Draft] = []
     unread: list[int] = []
     line_number, counted_to = 1, 0

@@ -1,5 +1,6 @@
 """What ties the events of one kernel log together: one loss told twice, details of a verdict, the UUID of a GPU."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from oncall.formats.event import Event, Json
@@ -85,18 +86,36 @@ def _pair_losses(drafts: list[Draft]) -> None:
         if draft.kind == "gpu_lost" or draft.fields.get("xid") == GPU_LOST_XID:
             losses.setdefault(draft.fields["pci"], []).append(draft)
     for same_gpu in losses.values():
-        for draft in same_gpu:
-            if draft.kind == "gpu_lost":
-                _pair(draft, [other for other in same_gpu if other is not draft and _near(draft, other)])
+        _pair_losses_of(same_gpu)
 
 
-def _pair(lost: Draft, near: list[Draft]) -> None:
-    """A loss with a number beside it echoes that; alone it counts as 79 itself."""
-    numbered = [other for other in near if other.kind == "xid"]
-    earlier = [other for other in near if other.first_line < lost.first_line]
-    lost.fields["implied_xid"] = None if numbered else GPU_LOST_XID
-    first = min(numbered or earlier, key=lambda other: other.first_line, default=None)
-    lost.fields["same_incident_as_line"] = None if first is None else first.first_line
+def _pair_losses_of(same_gpu: Sequence[Draft]) -> None:
+    """A loss with a number beside it echoes that; alone it counts as 79 itself.
+
+    What is near a loss begins no earlier than what was near the one before: one pass, whatever a storm prints.
+    """
+    numbered = _next_numbered(same_gpu)
+    oldest = 0
+    for at, lost in enumerate(same_gpu):
+        while not _near(same_gpu[oldest], lost):
+            oldest += 1
+        if lost.kind != "gpu_lost":
+            continue
+        nearest = (same_gpu[n] for n in (numbered[oldest], numbered[at]) if n is not None)
+        echoed = next((other for other in nearest if _near(lost, other)), None)
+        lost.fields["implied_xid"] = GPU_LOST_XID if echoed is None else None
+        first = echoed or (same_gpu[oldest] if oldest < at else None)
+        lost.fields["same_incident_as_line"] = None if first is None else first.first_line
+
+
+def _next_numbered(drafts: Sequence[Draft]) -> list[int | None]:
+    """For each position that of the first draft from there on which is an Xid."""
+    found: list[int | None] = []
+    following: int | None = None
+    for at in range(len(drafts) - 1, -1, -1):
+        following = at if drafts[at].kind == "xid" else following
+        found.append(following)
+    return found[::-1]
 
 
 def _near(one: Draft, other: Draft) -> bool:

@@ -1,7 +1,7 @@
 """Host memory and CPU errors: machine checks, EDAC counts, firmware reports, pages taken out of use, heat.
 
 Wordings of Linux 5 and 6: arch/x86/kernel/cpu/mce, drivers/edac/edac_mc.c, drivers/firmware/efi/cper.c,
-mm/memory-failure.c.
+mm/memory-failure.c, drivers/thermal/thermal_core.c.
 """
 
 import re
@@ -26,6 +26,10 @@ _FAILURE_KILL = re.compile(
 _THERMAL = re.compile(
     r"(?:mce: )?CPU(?P<cpu>\d+): (?P<what>Core|Package) temperature (?:is )?above threshold, "
     r"cpu clock (?:is )?throttled(?: \(total events = (?P<events>\d+)\))?"
+)
+_TOO_HOT = re.compile(
+    r"thermal (?P<zone>\S{1,40}): (?:(?P<sensor>[^:]{1,40}): )?critical temperature reached"
+    r"(?: ?\((?P<celsius>-?\d{1,4}) C\))?"
 )
 
 _UNCORRECTED = 1 << 61
@@ -68,7 +72,11 @@ def _read_failure(message: str, _following: Following) -> Reading | None:
 
 
 def _read_thermal(message: str, _following: Following) -> Reading | None:
-    found = _THERMAL.match(message)
+    found, too_hot = _THERMAL.match(message), _TOO_HOT.match(message)
+    if too_hot is not None:
+        celsius = too_hot["celsius"]
+        shown = {"zone": too_hot["zone"], "sensor": too_hot["sensor"]}
+        return Reading("thermal_shutdown", {**shown, "celsius": None if celsius is None else int(celsius)})
     if found is None:
         return None
     events = found["events"]

@@ -5,16 +5,18 @@ set-up, and of the drivers that print `NIC Link is`.
 """
 
 import re
+from collections.abc import Callable
 
 from oncall.formats.event import Json
 from oncall.formats.kernel_address import device_address
 from oncall.formats.kernel_line import Following, Reading, Signature, number
 
-_MLX5 = re.compile(r"mlx5_core (?P<device>[0-9a-f:]{7,13}\.[0-7])(?: (?P<ifname>[^\s:]{1,15}))?: (?P<text>.*)$")
+_MLX5 = re.compile(r"mlx5_core (?P<device>[0-9a-fA-F:]{7,13}\.[0-7])(?: (?P<ifname>[^\s:]{1,15}))?: (?P<text>.*)$")
 _SOURCE = r"(?:\w+:\d+:\(pid \d+\): )?"
 _LINK = re.compile(r"Link (?P<state>up|down)\b")
 _MODULE = re.compile(rf"{_SOURCE}Port module event(?:\[(?P<level>\w+)\])?: module (?P<module>\d+), (?P<event>.+?)\s*$")
 _SLOT_POWER = re.compile(rf"{_SOURCE}Detected insufficient power on the PCIe slot \((?P<watts>\d+)W\)")
+_HEAT = re.compile(rf"{_SOURCE}High temperature on sensors(?: with bit set (?P<sensors>0x[0-9a-f]+(?: 0x[0-9a-f]+)?))?")
 _COMMAND = re.compile(
     rf"{_SOURCE}(?P<command>\w+)\((?P<opcode>0x[0-9a-f]+)\) (?:op_mod\(0x[0-9a-f]+\) )?(?:uid\(\d+\) )?failed, "
     r"status (?P<status>[^(]+?)\(0x[0-9a-f]+\), syndrome \((?P<syndrome>0x[0-9a-f]+)\)(?:, err\((?P<err>-?\d+)\))?"
@@ -38,22 +40,16 @@ def _read_mlx5(message: str, _following: Following) -> Reading | None:
     head = _MLX5.match(message)
     if head is None:
         return None
-    device, text = device_address(head["device"]), head["text"]
-    link = _LINK.match(text)
-    if link is not None:
-        return Reading("nic_link", {"device": device, "ifname": head["ifname"], "state": link["state"]})
-    module = _MODULE.match(text)
-    if module is not None:
-        fields: dict[str, Json] = {"level": module["level"], "module": int(module["module"]), "event": module["event"]}
-        return Reading("mlx5_port_module", {"device": device, **fields})
-    power = _SLOT_POWER.match(text)
-    if power is not None:
-        return Reading("mlx5_slot_power", {"device": device, "watts": int(power["watts"])})
-    command = _COMMAND.match(text) or _COMMAND_TIMEOUT.match(text)
-    if command is not None:
-        return Reading("mlx5_cmd_error", {"device": device, **_command(command)})
-    health = _HEALTH.match(text)
-    return None if health is None else Reading("mlx5_health", {"device": device, "text": health["text"]})
+    for pattern, kind, fields in _OF_MLX5:
+        found = pattern.match(head["text"])
+        if found is not None:
+            own = {"ifname": head["ifname"]} if kind == "nic_link" else {}
+            return Reading(kind, {"device": device_address(head["device"]), **own, **fields(found)})
+    return None
+
+
+def _module(found: re.Match[str]) -> dict[str, Json]:
+    return {"level": found["level"], "module": int(found["module"]), "event": found["event"]}
 
 
 def _command(found: re.Match[str]) -> dict[str, Json]:
@@ -65,6 +61,17 @@ def _command(found: re.Match[str]) -> dict[str, Json]:
         "syndrome": said.get("syndrome"),
         "err": number(said.get("err")),
     }
+
+
+_OF_MLX5: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], dict[str, Json]]], ...] = (
+    (_LINK, "nic_link", lambda found: {"state": found["state"]}),
+    (_MODULE, "mlx5_port_module", _module),
+    (_SLOT_POWER, "mlx5_slot_power", lambda found: {"watts": int(found["watts"])}),
+    (_HEAT, "mlx5_temperature", lambda found: {"sensors": found["sensors"]}),
+    (_COMMAND, "mlx5_cmd_error", _command),
+    (_COMMAND_TIMEOUT, "mlx5_cmd_error", _command),
+    (_HEALTH, "mlx5_health", lambda found: {"text": found["text"]}),
+)
 
 
 def _read_ready(message: str, _following: Following) -> Reading | None:

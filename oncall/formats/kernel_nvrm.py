@@ -9,13 +9,13 @@ from oncall.formats.kernel_line import Following, Reading, Signature, number
 from oncall.formats.kernel_xid import read_xid
 
 _PCI = r"(?:PCI:)?(?P<pci>[0-9A-Fa-f:.]{5,20}?)"
-_UUID = re.compile(rf"NVRM: GPU at {_PCI}: (?P<uuid>GPU-[0-9a-f-]{{36}})\s*$")
+_UUID = re.compile(rf"NVRM: GPU at {_PCI}: GPU-(?P<uuid>[0-9A-Fa-f-]{{36}})\s*$")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>\S{1,40})")
 _LOST = re.compile(rf"NVRM: GPU {_PCI}: GPU has fallen off the bus")
 _LOST_OF_THREE = re.compile(rf"NVRM: The NVIDIA GPU {_PCI}\s*$")
 _LOST_PCI_ID = re.compile(r"NVRM: \(PCI ID: (?P<pci_id>[0-9a-f]{4}:[0-9a-f]{4})\) installed in this system has")
 _LOST_END = re.compile(r"NVRM: fallen off the bus")
-_INIT_FAILED = re.compile(rf"NVRM: GPU {_PCI}: (?:rm|Rm)InitAdapter failed!(?: \((?P<codes>[^)]{{1,80}})\))?")
+_INIT_FAILED = re.compile(rf"NVRM: (?:GPU {_PCI}: )?(?:rm|Rm)InitAdapter failed!(?: \((?P<codes>[^)]{{1,80}})\))?")
 _RATE_LIMIT = re.compile(
     rf"NVRM: Rate limiting GSP RPC error prints for GPU at {_PCI} \(printing 1 of every (?P<every>\d+)\)"
 )
@@ -60,7 +60,7 @@ def _lost_in_three_lines(message: str, following: Following) -> Reading | None:
 
 
 def _uuid(found: re.Match[str]) -> Reading:
-    return Reading("gpu_uuid_map", {"pci": gpu_address(found["pci"]), "uuid": found["uuid"]})
+    return Reading("gpu_uuid_map", {"pci": gpu_address(found["pci"]), "uuid": f"GPU-{found['uuid'].lower()}"})
 
 
 def _lost(found: re.Match[str]) -> Reading:
@@ -68,7 +68,9 @@ def _lost(found: re.Match[str]) -> Reading:
 
 
 def _init_failed(found: re.Match[str]) -> Reading:
-    return Reading("rm_init_failed", {"pci": gpu_address(found["pci"]), "codes": found["codes"]})
+    """Of a GPU that could not even be attached the line names no address."""
+    pci = None if found["pci"] is None else gpu_address(found["pci"])
+    return Reading("rm_init_failed", {"pci": pci, "codes": found["codes"]})
 
 
 def _rate_limit(found: re.Match[str]) -> Reading:

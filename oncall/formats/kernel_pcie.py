@@ -10,10 +10,11 @@ from oncall.formats.event import Json
 from oncall.formats.kernel_address import device_address
 from oncall.formats.kernel_line import Following, Reading, Signature
 
-_DEVICE = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_DEVICE = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_SEVERITY = "Corrected|Correctable|Uncorrected|Uncorrectable"
 _PORT = re.compile(rf"pcieport (?P<port>{_DEVICE}): (?P<text>.*)$")
 _REPORT = re.compile(
-    r"(?:AER: )?(?:Multiple )?(?P<severity>Corrected|Correctable|Uncorrected|Uncorrectable)"
+    rf"(?:AER: )?(?:Multiple )?(?P<severity>{_SEVERITY})"
     r"(?: \((?P<degree>Non-Fatal|Fatal)\))? error (?:message )?received"
     rf"(?:: (?:id=(?P<id>[0-9a-f]{{4}})|(?P<device>{_DEVICE}))| from (?P<source>{_DEVICE}))"
 )
@@ -29,7 +30,7 @@ _UNRECOVERABLE = re.compile(
     rf"(?P<driver>\S+) (?P<device>{_DEVICE}): (?:AER: )?can't recover \(no error_detected callback\)"
 )
 _BUS_ERROR = re.compile(
-    rf"(?P<driver>\S+) (?P<device>{_DEVICE}): (?:AER: )?PCIe Bus Error: severity=(?P<severity>Corrected|Uncorrected)"
+    rf"(?P<driver>\S+) (?P<device>{_DEVICE}): (?:AER: )?PCIe Bus Error: severity=(?P<severity>{_SEVERITY})"
     r"(?: \((?P<degree>Non-Fatal|Fatal)\))?, type=(?P<layer>[^,]{1,60}), (?:id=[0-9a-f]{4})?\(?(?P<agent>[^)]{1,60})\)"
 )
 _STATUS = re.compile(

@@ -1,6 +1,7 @@
 """Tasks and CPUs that stand still, and processes that crash.
 
-Wordings of Linux 4 to 6: kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, arch/x86/mm/fault.c.
+Wordings of Linux 4 to 6: kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, arch/x86/mm/fault.c,
+arch/x86/kernel/traps.c.
 """
 
 import re
@@ -19,10 +20,14 @@ _SOFT = re.compile(
     r"(?:NMI )?(?:watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d+) stuck for (?P<seconds>\d+)s! "
     r"\[(?P<process>.{0,60}):(?P<pid>\d+)\]"
 )
-_HARD = re.compile(r"(?:NMI )?(?:watchdog: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d+)")
+_HARD = re.compile(r"(?:NMI )?(?:watchdog: )?(?:CPU\d+: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d+)")
 _RCU = re.compile(r"(?:rcu: )?INFO: (?P<flavour>rcu_\w+) (?:self-)?detected (?:expedited )?stalls? on CPUs?")
 _SEGFAULT = re.compile(
     r"(?P<process>.{1,60}?)\[(?P<pid>\d+)\]: segfault at (?P<address>[0-9a-f]+) ip (?P<ip>\S+) sp \S+ error \w+"
+    r"(?: in (?P<library>[^\[\s]{1,255})\[)?"
+)
+_TRAP = re.compile(
+    r"traps: (?P<process>.{1,60}?)\[(?P<pid>\d+)\] (?:trap )?(?P<trap>[a-z][a-z0-9 ]{2,40}?) ip:\S+ sp:\S+ error:\w+"
     r"(?: in (?P<library>[^\[\s]{1,255})\[)?"
 )
 
@@ -72,10 +77,16 @@ def _read_segfault(message: str, _following: Following) -> Reading | None:
     return Reading("segfault", fields)
 
 
+def _read_trap(message: str, _following: Following) -> Reading | None:
+    found = _TRAP.match(message)
+    return None if found is None else Reading("trap", {**found.groupdict(), "pid": int(found["pid"])})
+
+
 SIGNATURES = (
     Signature(b"blocked for more than", _read_hung),
     Signature(b"BUG: soft lockup", _read_soft_lockup),
     Signature(b"detected hard LOCKUP", _read_hard_lockup),
     Signature(b"INFO: rcu_", _read_rcu),
     Signature(b": segfault at ", _read_segfault),
+    Signature(b"traps: ", _read_trap),
 )

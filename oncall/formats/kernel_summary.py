@@ -14,7 +14,10 @@ FOLLOWS_ANOTHER = frozenset({43, 45, 154})
 _QUIET_S = 600.0
 
 _ALWAYS_PAGE = frozenset(
-    {"gpu_lost", "aer_unrecoverable", "aer_recovery_failed", "dpc", "rm_init_failed", "lustre_evicted"}
+    {
+        *("gpu_lost", "rm_init_failed", "aer_unrecoverable", "aer_recovery_failed", "dpc", "lustre_evicted"),
+        "thermal_shutdown",
+    }
 )
 
 
