@@ -7,7 +7,7 @@ bits 9:0 and the link in 17:13, later ones (`V2`) the unit in bits 6:0; the even
 import re
 
 from oncall.formats.event import Json
-from oncall.formats.xid_catalogue import nvlink5_unit
+from oncall.formats.xid_catalogue import nvlink5_unit, nvlink5_units_from
 
 _UNIT = re.compile(r"(?P<unit>[A-Z][A-Z0-9_]*)(?P<ended>\s+)?")
 _VERDICT = re.compile(r"(?P<verdict>Fatal|Nonfatal)\s+")
@@ -31,7 +31,7 @@ def nvlink5_fields(text: str) -> dict[str, Json]:
     whole = link is not None and ")" in text[link.end() :]
     if verdict is None and unit["ended"] and not _cut(text[unit.end() :]):
         return {}
-    name = unit["unit"] if unit["ended"] or nvlink5_unit(unit["unit"]) is not None else None
+    name = unit["unit"] if unit["ended"] or nvlink5_units_from(unit["unit"]) == (unit["unit"],) else None
     shown: dict[str, Json] = {
         "unit": name,
         "fatal": None if verdict is None else verdict["verdict"] == "Fatal",

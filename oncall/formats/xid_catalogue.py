@@ -137,6 +137,11 @@ def nvlink5_unit(name: str) -> NvlinkUnit | None:
     return _nvlink_units().get(name)
 
 
+def nvlink5_units_from(beginning: str) -> tuple[str, ...]:
+    """The NVLink5 units whose names begin so: a line that was cut may name any of them."""
+    return tuple(name for name in _nvlink_units() if name.startswith(beginning))
+
+
 def recovery_action(code: int) -> str | None:
     """The driver's name for the action of an Xid 154, by its number; None for a newer one."""
     return dict(_table().recovery_actions).get(code)
