@@ -77,7 +77,8 @@ class Bundle:
         try:
             manifest = msgspec.json.decode((path / "manifest.json").read_bytes(), type=Manifest)
         except OSError as error:
-            raise UsageError(f"{path} is no bundle: {error}") from error
+            why = f"{path} is no bundle: manifest.json: {error.strerror}"
+            raise UsageError(why, "give the folder that a triage names as BUNDLE") from error
         except msgspec.DecodeError as error:
             raise UsageError(f"{path / 'manifest.json'}: {error}") from error
         if manifest.schema != SCHEMA:

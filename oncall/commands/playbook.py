@@ -1,10 +1,10 @@
 """List, show, check and try playbooks, and write the on-call manual that they are.
 
 `list` names those there are; `show NAME` prints one as a tree; `lint FILE` says what is wrong with one, by file and
-line; `test FILE BUNDLE…` walks one on recorded incidents; `runbook` writes the manual, filled in for a run. A site's
+line; `test NAME BUNDLE…` walks one on recorded incidents; `runbook` writes the manual, filled in for a run. A site's
 own playbooks lie in its configuration folder (`list` says where); one there may hold `extends: NAME` and only the
-steps and conclusions that differ. Exit code: 0 well, 2 mistakes in a playbook, 10 `test` came to another conclusion
-than the one recorded.
+steps and conclusions that differ. Exit code: 0 well, 2 mistakes in a playbook or a file that cannot be read, 10 `test`
+came to another conclusion than the one recorded.
 """
 
 import argparse
@@ -27,16 +27,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="name the playbooks and the alerts that call for them")
     listing.add_argument("--json", action="store_true", help=f"as JSON ({SCHEMA})")
     show = actions.add_parser("show", help="print one as a tree")
-    show.add_argument("name", metavar="NAME|FILE")
+    show.add_argument("name", metavar="NAME|FILE", help="a playbook that `list` names, or a file")
     lint = actions.add_parser("lint", help="say what is wrong with playbooks, by file and line")
-    lint.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    lint.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a playbook of your own")
     test = actions.add_parser("test", help="walk one on recorded incidents")
-    test.add_argument("name", metavar="FILE|NAME")
-    test.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE")
+    test.add_argument("name", metavar="NAME|FILE", help="a playbook that `list` names, or a file")
+    test.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="the folder that a triage wrote")
     test.add_argument("--json", action="store_true", help=f"as JSON ({SCHEMA})")
     manual = actions.add_parser("runbook", help="write the on-call manual, as Markdown")
     manual.add_argument("names", nargs="*", metavar="NAME", help="which playbooks (default: all)")
-    manual.add_argument("--run", metavar="RUN", help="fill in for this run file")
+    manual.add_argument("--run", metavar="RUN", help="fill in what this run file says")
     manual.add_argument("--html", action="store_true", help="one HTML page instead")
 
 
@@ -63,10 +63,12 @@ def _list(args: argparse.Namespace) -> int:
         answer = {"schema": SCHEMA, "own_folder": str(own_folder()), "playbooks": rows}
         sys.stdout.write(json.dumps(answer, indent=1) + "\n")
         return 0
+    sys.stdout.write(f"{'NAME':<18} {'ALERT':<24} TITLE\n")
     for row in rows:
-        told = f"{row['name']:<18} {row['alert'] or '':<24} {row['title'] or 'has mistakes'}  ({row['from']})"
-        sys.stdout.write(neutral(told) + "\n")
-    sys.stdout.write(f"\nyour own: {own_folder()}/NAME.yaml\n")
+        title = row["title"] or "has mistakes; `oncall playbook lint` names them"
+        own = "" if row["from"] == "shipped" else f"  (yours: {row['from']})"
+        sys.stdout.write(neutral(f"{row['name']:<18} {row['alert'] or '':<24} {title}{own}") + "\n")
+    sys.stdout.write(f"\nOne of your own goes to {own_folder()}/NAME.yaml\n")
     return 0
 
 
@@ -92,6 +94,10 @@ def _lint(args: argparse.Namespace) -> int:
             code = MISTAKES
             sys.stdout.write("".join(neutral(problem) + "\n" for problem in error.problems))
             continue
+        except OncallError as error:
+            code = MISTAKES
+            sys.stderr.write(f"oncall: {neutral(error.cause)}\n")
+            continue
         told = f"{path}: {len(playbook.steps)} steps, {len(playbook.conclusions)} conclusions, no mistake"
         sys.stdout.write(neutral(told) + "\n")
     return code
@@ -107,6 +113,8 @@ def _test(args: argparse.Namespace) -> int:
             same = "" if recorded is None else "  as recorded" if row["same"] else f"  recorded: {recorded}"
             sys.stdout.write(f"{row['bundle']}: {row['conclusion']}{same}\n")
             sys.stdout.write(f"  {row['path']}\n")
+    if len(rows) < len(args.bundles):
+        return MISTAKES
     return DIFFERS if any(row["same"] is False for row in rows) else 0
 
 
@@ -122,7 +130,11 @@ def _walks(name: str, bundles: list[Path]) -> Iterator[dict[str, str | bool | No
 
     playbook = load(name)
     for path in bundles:
-        bundle = Bundle.open(path)
+        try:
+            bundle = Bundle.open(path)
+        except OncallError as error:
+            sys.stderr.write(f"oncall: {neutral(error.cause)}\n")
+            continue
         walked = asyncio.run(walk(playbook, RecordedSource(bundle), case_of(bundle), lambda _event: None))
         ends = [event.conclusion for event in read_journal(bundle) if isinstance(event, Concluded)]
         recorded = ends[-1] if ends and bundle.manifest.playbook == playbook.playbook else None

@@ -6,6 +6,7 @@ together. A folder stands for all files in it; `-` is standard input.
 
 import argparse
 import json
+import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -47,9 +48,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _paths(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if name != "-" and Path(name).is_dir():
-            yield from sorted(str(path) for path in Path(name).rglob("*") if path.is_file())
+            yield from sorted(_files_in(name))
         else:
             yield name
+
+
+def _files_in(folder: str) -> Iterator[str]:
+    """All files in a folder, and those folders in it that cannot be listed: reading these says why."""
+    unlisted: list[str] = []
+    for parent, _, files in os.walk(folder, onerror=lambda error: unlisted.append(str(error.filename))):
+        yield from (path for path in (os.path.join(parent, name) for name in files) if os.path.isfile(path))
+    yield from unlisted
 
 
 def _unpacked(data: bytes, name: str) -> bytes:
@@ -124,7 +133,7 @@ def answer(names: Sequence[str], rank: int | None = None) -> dict[str, Json]:
             files.append(read_file(name, rank))
             listed.append(_listed(files[-1]))
         except UsageError as error:
-            listed.append({"file": name, "format": None, "error": error.cause})
+            listed.append({"file": name, "format": None, "error": error.cause.removeprefix(f"{name}: ")})
     summary = summarise(files)
     dumps = [each.name for each in files if each.format is Format.FLIGHT_RECORDER and each.name != "-"]
     if dumps:

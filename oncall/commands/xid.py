@@ -50,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
         }
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
-        blocks = [code_text(code) for code in codes] + [log_text(name, parsed) for name, _, parsed in logs]
+        blocks = [code_text(code) for code in codes] + [
+            log_text(name, parsed, empty=not size) for name, size, parsed in logs
+        ]
         sys.stdout.write("\n".join(blocks))
     return max((_outcome(size, parsed) for _, size, parsed in logs), default=NOTHING_PAGES)
 

@@ -80,8 +80,10 @@ def load_file(path: Path) -> Playbook:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: byte {error.start} is no UTF-8", "a playbook is YAML in UTF-8") from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a playbook is a few hundred lines of YAML")
     return parse(text, str(path))

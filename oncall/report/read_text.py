@@ -22,14 +22,23 @@ def _rows(value: Json) -> list[Mapping[str, Json]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
+def _counted(number: Json, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _named(name: Json) -> str:
+    return "standard input" if name == "-" else _value(name)
+
+
 def _file_line(row: Mapping[str, Json]) -> str:
-    name = _value(row["file"])
+    name = _named(row["file"])
     if row["error"]:
         return f"{name}: not read: {_value(row['error'])}\n"
-    size = f", {row['lines']} lines" if row["lines"] is not None else ""
+    size = f", {_counted(row['lines'], 'line')}" if row["lines"] is not None else ""
     rank = f", rank {row['rank']}" if row["rank"] is not None else ""
-    missed = f", {row['unrecognised']} lines not understood (first: {row['unrecognised_lines']})"
-    return f"{name}: {row['format']}{rank}{size}, {row['events']} events{missed if row['unrecognised'] else ''}\n"
+    missed = f", {_counted(row['unrecognised'], 'line')} not understood (first: {row['unrecognised_lines']})"
+    events = _counted(row["events"], "event")
+    return f"{name}: {row['format']}{rank}{size}, {events}{missed if row['unrecognised'] else ''}\n"
 
 
 def _event_line(row: Mapping[str, Json]) -> str:
@@ -48,10 +57,10 @@ def _events(rows: list[Mapping[str, Json]]) -> Iterator[str]:
     for row in rows[:MAX_EVENTS]:
         if row["file"] != file:
             file = row["file"]
-            yield f"\n{_value(file)}\n"
+            yield f"\n{_named(file)}\n"
         yield _event_line(row)
     if len(rows) > MAX_EVENTS:
-        yield f"  … {len(rows) - MAX_EVENTS} more events: --json prints all\n"
+        yield f"  … {_counted(len(rows) - MAX_EVENTS, 'more event')}: --json prints all\n"
 
 
 def _recorder(said: Mapping[str, Json]) -> Iterator[str]:
@@ -85,7 +94,10 @@ def _file_lines(rows: list[Mapping[str, Json]]) -> Iterator[str]:
 
 def read_text(answer: Mapping[str, Json]) -> str:
     """The answer of `oncall read` as text. A field that is not known is left out; nothing from a file is left raw."""
-    lines = [*_file_lines(_rows(answer["files"])), *_events(_rows(answer["events"])), "\nsummary\n"]
+    events = _rows(answer["events"])
+    lines = [*_file_lines(_rows(answer["files"])), *_events(events), "\nsummary\n"]
     summary = answer["summary"]
     told = list(_summary(summary)) if isinstance(summary, dict) else []
-    return "".join(lines + (told or ["  nothing: no line of these files was understood to say anything\n"]))
+    unheard = "no line of these files was understood to say anything"
+    nothing = "the events above do not add up to more" if events else unheard
+    return "".join(lines + (told or [f"  nothing: {nothing}\n"]))

@@ -37,9 +37,13 @@ def code_text(code: int) -> str:
     return _text(_switch_lines(code) if code >= FIRST_SXID else _xid_lines(code))
 
 
-def log_text(name: str, parsed: Parsed) -> str:
-    """What a kernel log holds: each GPU with its first Xid explained, the other signs, and lines not understood."""
-    return _text(_log_lines(name, parsed))
+def log_text(name: str, parsed: Parsed, *, empty: bool = False) -> str:
+    """What a kernel log holds: each GPU with its first Xid explained, the other signs, and lines not understood.
+
+    A log that is `empty` tells of no sound node either.
+    """
+    shown = "standard input" if name == "-" else name
+    return _text(iter([f"{shown}: empty, so nothing is known"]) if empty else _log_lines(shown, parsed))
 
 
 def _text(lines: Iterator[str]) -> str:
@@ -55,7 +59,7 @@ def _xid_lines(code: int) -> Iterator[str]:
     if meaning is None:
         yield f"Xid {code}: in no table"
         yield _row(
-            "note", "Drivers newer than every table are in use. Take it for serious until its text says otherwise."
+            "note", "Drivers newer than every table are in use. Take it seriously until its text says otherwise."
         )
         return
     yield f"Xid {code}: {meaning.meaning or 'reserved, no meaning published'} ({meaning.mnemonic})"
@@ -113,7 +117,8 @@ def _log_lines(name: str, parsed: Parsed) -> Iterator[str]:
     if not parsed.events:
         yield f"{name}: no event of a GPU, PCIe, network, memory, storage or stuck task in this log"
     else:
-        yield f"{name}: {len(parsed.events)} events; should it wake somebody: {_page_of(summary.get('page'))}"
+        count = "1 event" if len(parsed.events) == 1 else f"{len(parsed.events)} events"
+        yield f"{name}: {count}; should it wake somebody: {_page_of(summary.get('page'))}"
     causes = summary.get("root_causes")
     for pci, code in causes.items() if isinstance(causes, dict) else ():
         yield ""

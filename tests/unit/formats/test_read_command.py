@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ def test_recognition(data: bytes, known: Format) -> None:
 def test_missing_file_does_not_stop_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.log").write_bytes(STEP)
     said = answer(capsys, str(tmp_path / "none.log"), str(tmp_path / "a.log"), code=2)
-    assert [each["error"] for each in said["files"]] == [f"{tmp_path / 'none.log'}: No such file or directory", None]
+    assert [each["error"] for each in said["files"]] == ["No such file or directory", None]
     assert said["summary"]["last_step"] == 10
 
 
@@ -131,3 +133,33 @@ def test_kinds_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_file_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read"]) == 2
     assert "no file to read" in capsys.readouterr().err
+
+
+def test_one_line_is_not_called_lines_and_a_missing_file_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dmesg").write_bytes(XID)
+    assert main(["read", str(tmp_path / "dmesg"), str(tmp_path / "none")]) == 2
+    out = capsys.readouterr().out
+    assert f"{tmp_path / 'dmesg'}: kernel-log, 1 line, 1 event\n" in out
+    assert f"{tmp_path / 'none'}: not read: No such file or directory\n" in out
+
+
+def test_a_folder_that_cannot_be_listed_is_named_and_the_rest_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of another job's that ends while it is read; nobody's rights stop the tests' own user."""
+    (tmp_path / "dmesg").write_bytes(XID)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    listed = os.scandir
+
+    def scandir(path: str) -> Iterator[os.DirEntry[str]]:
+        if path == str(gone):
+            gone.rmdir()
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    said = answer(capsys, str(tmp_path), code=2)
+    errors = {each["file"]: each["error"] for each in said["files"]}
+    assert errors == {str(tmp_path / "dmesg"): None, str(gone): "No such file or directory"}

@@ -125,3 +125,16 @@ def test_nothing_to_explain_is_a_usage_error(
 
     assert run() == 2
     assert "oncall xid 79" in capsys.readouterr().err
+
+
+def test_an_empty_log_is_called_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "dmesg"
+    log.touch()
+    assert main(["xid", str(log)]) == 12
+    assert capsys.readouterr().out == f"{log}: empty, so nothing is known\n"
+
+
+@pytest.mark.parametrize("code", range(200))
+def test_no_word_of_the_table_holds_an_escape(code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["xid", str(code)]) == 0
+    assert "\\" not in capsys.readouterr().out

@@ -68,9 +68,16 @@ def test_lint_says_what_is_wrong_and_goes_on(own: Path, capsys: pytest.CaptureFi
     assert f"{own / 'hang.yaml'}: 23 steps" in out or "no mistake" in out
 
 
-def test_lint_of_no_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["playbook", "lint", str(tmp_path / "none.yaml")]) == 2
-    assert "No such file" in capsys.readouterr().err
+def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none, binary = own / "none.yaml", own / "binary.yaml"
+    binary.write_bytes(b"title: \xff")
+    assert main(["playbook", "lint", str(none), str(binary), str(own / "hang.yaml")]) == 2
+    printed = capsys.readouterr()
+    assert f"oncall: {none}: No such file or directory\n" in printed.err
+    assert f"oncall: {binary}: byte 7 is no UTF-8\n" in printed.err
+    assert f"{own / 'hang.yaml'}: " in printed.out
 
 
 def bundle(folder: Path, concluded: str) -> Path:
@@ -95,6 +102,16 @@ def test_test_walks_recorded_incidents_and_compares(tmp_path: Path, capsys: pyte
         ("fault-while-running", "healthy", False),
     ]
     assert walks[0]["path"] == "progress: moving → hardware-while-running: fault"
+
+
+def test_a_folder_that_is_no_bundle_is_named_and_the_rest_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = bundle(tmp_path, "fault-while-running")
+    assert main(["playbook", "test", "hang", str(tmp_path / "none"), str(path)]) == 2
+    printed = capsys.readouterr()
+    assert f"{tmp_path / 'none'} is no bundle: manifest.json: No such file or directory" in printed.err
+    assert "fault-while-running  as recorded" in printed.out
 
 
 def test_another_playbook_has_nothing_to_compare_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
