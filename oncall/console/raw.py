@@ -11,7 +11,7 @@ from oncall.formats.pyspy import parse_pyspy
 from oncall.formats.stacks import StackDump
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import all_dumps
-from oncall.readings.stack_set import raw_stack, stack_set
+from oncall.readings.stack_set import own_stacks, raw_stack
 
 _MOST_LINES = 30_000
 
@@ -26,7 +26,7 @@ def _stack(case: Case, rank: int) -> RawText:
     evidence, at = case.evidence("stacks"), case.ranks.at(rank)
     pid, data = (evidence and raw_stack(evidence, rank, at.host if at else None)) or ("", b"")
     if not data.strip():
-        stacks = case.view("stacks", stack_set)
+        stacks = own_stacks(case)
         why = (stacks and stacks.failures.get(rank)) or case.coverage("stacks").describe()
         return RawText(title, (f"no stack of rank {rank} was taken: {why}",))
     lines = [line for dump in parse_pyspy(data).dumps for line in _threads(dump)]

@@ -12,7 +12,7 @@ from oncall.playbook.events import Concluded, StepJudged, SteppedBack, StepStart
 from oncall.playbook.model import Conclusion, Playbook, Step
 from oncall.probes.catalogue import CHEAP, SERVERS
 from oncall.readings.case import Case
-from oncall.readings.finding import Finding, Judgement, unknown
+from oncall.readings.finding import Finding, Judgement, Role, unknown
 from oncall.readings.placement import settle_ranks
 from oncall.readings.registry import READINGS, Reading
 
@@ -108,7 +108,12 @@ class Walker:
         self._listen(StepStarted(at=datetime.now(UTC), step=self.here, ask=step.ask))
         reading = READINGS[step.reading]
         await _gather((*_needed_first(reading, self.case), *reading.needs), self._source, self.case)
-        return _judge(reading, self.case)
+        judgement = _judge(reading, self.case)
+        if self.case.evidence("processes") is None and any(each.role is Role.ORIGIN for each in judgement.findings):
+            # Whom it accuses stands in the run's own file, which may be of another start of the job.
+            await _gather(_WHO_IS_WHERE, self._source, self.case)
+            judgement = _judge(reading, self.case)
+        return judgement
 
     def follow(self, judgement: Judgement, overruling: Overruling | None = None) -> None:
         """Take the branch of a judgement, or of the operator's verdict instead.
@@ -182,7 +187,7 @@ async def walk(
 
 
 def _needed_first(reading: Reading, case: Case) -> tuple[str, ...]:
-    """What only servers answer waits for no node where the run file tells who is where."""
+    """What only servers answer waits for no node where the run file tells who is where, until somebody is accused."""
     asks_servers = bool(reading.needs) and set(reading.needs) <= set(SERVERS)
     return () if asks_servers and case.given_ranks is not None else _WHO_IS_WHERE
 

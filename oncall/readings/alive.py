@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from oncall.flight_recorder.model import Grade
 from oncall.formats.event import Event
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_set import LogFile, LogSet, own_logs
 from oncall.readings.process_table import ProcessTable, TrainingProcess, process_table
-from oncall.run.nodes import fold_ranks
+from oncall.run.nodes import fold_hosts, fold_ranks
 
 _ENDED_BY_THE_REST = {
     "nccl_timeout",
@@ -54,7 +56,13 @@ def alive(case: Case) -> Judgement:
     ):
         if findings:
             return Judgement(verdict=verdict, reason="; ".join(each.text for each in findings), findings=findings)
-    return _nothing_wrong_seen(case, len(seen), missing, table.blind)
+    judged = _nothing_wrong_seen(case, len(seen), missing, table.blind)
+    return msgspec.structs.replace(judged, reason=judged.reason + _others(table))
+
+
+def _others(table: ProcessTable) -> str:
+    hosts = fold_hosts(tuple(dict.fromkeys(each.host for each in table.others)))
+    return f"; {len(table.others)} processes on {hosts} are of another job and do not count" if table.others else ""
 
 
 def _nothing_wrong_seen(case: Case, running: int, missing: _Missing, blind: Mapping[str, str]) -> Judgement:
@@ -92,7 +100,7 @@ def _missing(case: Case, seen: Mapping[int, TrainingProcess]) -> _Missing:
     absent = sorted(r for r in case.ranks.ranks if r not in seen or seen[r].gone)
     unseen = set(case.unseen_ranks("processes")) | _hidden(case, absent)
     here = [rank for rank in absent if rank not in unseen]
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     ended = tuple(rank for rank in here if logs and _ended_by_the_rest(case, logs, rank))
     lost = tuple(rank for rank in here if rank not in ended)
     return _Missing(_first_to_go(case, logs, lost), ended, tuple(sorted(unseen - seen.keys())))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
-from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_set import LogFile, LogSet, own_logs
 from oncall.readings.process_table import process_table
 
 _RAISED = re.compile(
@@ -63,7 +63,7 @@ def attempts(case: Case) -> Judgement:
     `loop`: as many attempts within the run's window as count as a loop. `single`: it was started again, but seldom.
     `none`: this is the first start. `unknown`: neither folders nor processes tell.
     """
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     count, recent = _counts(case, logs)
     limits = case.run.thresholds
     if count is None:

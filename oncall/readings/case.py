@@ -82,11 +82,12 @@ class Case:
 
 
 def name_ranks(ranks: Iterable[int], known: RankMap) -> str:
-    """Ranks with where they run, as a reader wants them named."""
+    """Ranks with where they run, as a reader wants them named; that one's host alone is not known is said, too."""
     chosen = sorted(set(ranks))
     if len(chosen) == 1:
         place = known.at(chosen[0])
-        return f"rank {chosen[0]} ({place.label})" if place else f"rank {chosen[0]}"
+        unplaced = " (its host is not known)" if known.places else ""
+        return f"rank {chosen[0]} ({place.label})" if place else f"rank {chosen[0]}{unplaced}"
     hosts = known.hosts_of(chosen)
     where = f" ({fold_hosts(hosts)})" if hosts else ""
     return f"ranks {fold_ranks(chosen)}{where}"

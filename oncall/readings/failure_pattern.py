@@ -6,7 +6,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.readings.attempts import Failure, failures
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import log_set
+from oncall.readings.log_set import own_logs
 
 _SAME_STEP = 1
 """Logs are written every few steps at best; two attempts that end one step apart end at the same data."""
@@ -19,7 +19,7 @@ def failure_pattern(case: Case) -> Judgement:
     `same-host`: on one host. `same-error`: by one error on several hosts. `different`: none of these. `unknown`: fewer
     than two failures are known.
     """
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     known = failures(case, logs) if logs else ()
     if len(known) < 2:
         told = f"; {_told(known[0])}" if known else ""

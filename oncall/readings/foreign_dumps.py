@@ -9,7 +9,7 @@ from oncall.flight_recorder.groups import DEFAULT_GROUP
 from oncall.flight_recorder.model import RankDump
 from oncall.readings.case import Case
 from oncall.readings.clock import node_clock
-from oncall.readings.log_set import log_set
+from oncall.readings.log_set import own_logs
 from oncall.readings.process_table import ProcessTable, process_table
 from oncall.readings.progress import newest_step
 from oncall.run.nodes import fold_ranks
@@ -147,7 +147,7 @@ def _step_known_s(case: Case) -> float | None:
 
 def _logged(case: Case) -> dict[int, tuple[_Counts, ...]]:
     """What the logs of the current attempt tell of each rank's groups."""
-    logs, told = case.view("logs", log_set), defaultdict(list)
+    logs, told = own_logs(case), defaultdict(list)
     for file in logs.current() if logs else ():
         for event in file.events:
             enqueued, completed = event.number("last_enqueued"), event.number("last_completed")

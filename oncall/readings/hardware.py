@@ -16,6 +16,8 @@ from oncall.readings.suspected import accusations
 from oncall.run.nodes import fold_hosts
 
 _GPU_KINDS = frozenset({"xid", "sxid", "gpu_lost", "gsp_heartbeat_timeout", "rm_init_failed", "gpu_memsys_error"})
+_AT_ONCE_S = 1.0
+"""A power rail or PCIe switch that fails takes its GPUs along within this; the driver tells of one after the other."""
 _FEW = 8
 _FEW_TOLD = 4
 
@@ -38,7 +40,9 @@ def hardware(case: Case) -> Judgement:
     unread = tuple(host for host in asked if host not in kernels.read)
     incidents = run_incidents(case)
     causes = told_causes(incidents, asked, scope.concerns) or _outlived_causes(incidents, scope)
-    origins = (*(_origin(case, cause, causes) for cause in causes[:_FEW]), *_more(case, causes[_FEW:]))
+    unseen = bool(unread) and not scope.accused
+    told = (_origin(case, cause, causes, unseen=unseen) for cause in causes[:_FEW])
+    origins = (*told, *_more(case, causes[_FEW:]))
     findings = (*origins, *_others(case, incidents, causes, scope))
     if causes:
         return Judgement(verdict="fault", reason="; ".join(f.text for f in findings[:3]), findings=findings)
@@ -112,15 +116,17 @@ def describe(event: KernelEvent) -> str:
     return f"{name(event.event)}{told}{where}{when}"
 
 
-def _origin(case: Case, cause: Cause, causes: Sequence[Cause]) -> Finding:
-    event = cause.first
+def _origin(case: Case, cause: Cause, causes: Sequence[Cause], *, unseen: bool) -> Finding:
+    """A fault with what it led to. `unseen` says that a host whose kernel log was not read may have had one before."""
+    event, scope = cause.first, Scope.of(case)
     led_to = cause.consequences
     rivals = tuple(dict.fromkeys(other.first.host for other in causes if other is not cause and cause.rivals(other)))
     told = f"; it led to {'; '.join(led_to[:_FEW_TOLD])}" if led_to else ""
     open_ = f"; by the clocks {fold_hosts(rivals)} may have been first" if rivals else ""
     tied = cause.suffered or any(event.host in finding.hosts for finding in accusations(case))
-    hurt = [rank for each in cause.events if each.host == event.host for rank in ranks_of(case, each)]
-    unsure = cause.hurt.pages is not True or event.at is None or not tied or rivals or Scope.of(case).of_another(event)
+    struck = [each for each in cause.events if each.host == event.host and (_at_once(event, each) or scope.own(each))]
+    hurt = [rank for each in struck for rank in ranks_of(case, each)]
+    unsure = cause.hurt.pages is not True or event.at is None or not tied or rivals or scope.of_another(event) or unseen
     went_on = _went_on(case, event)
     return Finding(
         kind="gpu_fault" if cause.hurt.event.kind in _GPU_KINDS else "host_fault",
@@ -133,6 +139,18 @@ def _origin(case: Case, cause: Cause, causes: Sequence[Cause]) -> Finding:
         chain=led_to,
         cites=tuple(_citation(each) for each in cause.events[:_FEW]),
     )
+
+
+def _at_once(first: KernelEvent, other: KernelEvent) -> bool:
+    """Whether an event of a host is part of its first fault: of the same GPU or of none, of a link, or as early.
+
+    Another GPU's that comes later is something that it led to.
+    """
+    if other.pci_address in {None, first.pci_address} or first.pci_address is None:
+        return True
+    if Part.LINK in {part_of(first.event), part_of(other.event)} or first.at is None or other.at is None:
+        return True
+    return (other.at - first.at).total_seconds() <= _AT_ONCE_S
 
 
 def _went_on(case: Case, event: KernelEvent) -> str:

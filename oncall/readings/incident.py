@@ -12,7 +12,7 @@ from oncall.readings.case import Case
 from oncall.readings.incident_order import Consequence, Incident, IncidentOrder, Occurrence, order
 from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
-from oncall.readings.log_set import LogSet, log_set
+from oncall.readings.log_set import LogSet, own_logs
 from oncall.readings.log_zone import log_clock, shifts
 from oncall.readings.outlived import last_step
 from oncall.run.nodes import fold_hosts
@@ -61,7 +61,7 @@ class RunIncidents:
 
 def run_incidents(case: Case) -> RunIncidents:
     """Order what the kernels logged of late and what the current attempt's logs say of collectives and workers."""
-    kernels, logs = case.view("kernel", kernel_set), case.view("logs", log_set)
+    kernels, logs = case.view("kernel", kernel_set), own_logs(case)
     last, all_recent = last_step(case), [e for e in (kernels.events if kernels else ()) if recent(case, e.latest)]
     outlived = tuple(event for event in all_recent if last is not None and last.outlived(event))
     events = [event for event in all_recent if last is None or not last.outlived(event)]

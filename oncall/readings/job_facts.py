@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from oncall.readings.case import Case
 from oncall.readings.hardware import ranks_of
 from oncall.readings.kernel_set import kernel_set
-from oncall.readings.log_set import LogSet, log_set
+from oncall.readings.log_set import LogSet, own_logs
 from oncall.readings.loss import loss
 from oncall.readings.measured import measure, typical
 from oncall.readings.metric_set import metric_set
@@ -55,7 +55,7 @@ def job_facts(case: Case) -> JobFacts:
 
 
 def _job_facts(case: Case) -> JobFacts:
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     logged = _steps_by_logs(case, logs)
     steps = _steps_by_metrics(case) or logged
     return JobFacts(

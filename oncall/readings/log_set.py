@@ -1,7 +1,7 @@
 """What the training processes wrote last, on all nodes, as the `logs` probe brought it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -10,7 +10,9 @@ from oncall.bundle.evidence import Evidence, Part
 from oncall.formats.event import Event
 from oncall.formats.kernel_time import NodeClock
 from oncall.formats.torchrun import read_torchrun
+from oncall.readings.case import Case
 from oncall.readings.clock import age_s, node_clock
+from oncall.readings.process_table import process_table
 from oncall.run.numbers import whole
 
 _ATTEMPT = re.compile(r"attempt_(\d+)$")
@@ -51,18 +53,37 @@ class LogFile:
         return lines[event.first_line - 1] if 0 < event.first_line <= len(lines) else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A folder that a launcher made for one attempt: the run's folder above it, its number and its age in seconds."""
+
+    folder: str
+    number: int
+    age_s: float
+
+
 @dataclass(frozen=True)
 class LogSet:
     """All logs found.
 
     `run_folders` maps a host to the folder that its launcher uses now: the one written to last, since older starts of
-    the run may lie beside it. `attempt_ages_s` maps (host, attempt number) of those to the folder's age in seconds.
+    the run may lie beside it. `attempts` are the launcher's folders of each host, with their age in seconds.
     """
 
     files: tuple[LogFile, ...]
-    run_folders: dict[str, str]
-    attempt_ages_s: dict[tuple[str, int], float]
-    missing_folders: dict[str, str]
+    run_folders: Mapping[str, str]
+    attempts: Mapping[str, tuple[Attempt, ...]]
+    missing_folders: Mapping[str, str]
+
+    @cached_property
+    def attempt_ages_s(self) -> Mapping[tuple[str, int], float]:
+        """(host, attempt number) → the age in seconds of its folder, of those that the launchers use now."""
+        return {
+            (host, each.number): each.age_s
+            for host, listed in self.attempts.items()
+            for each in listed
+            if each.folder == self.run_folders.get(host)
+        }
 
     @cached_property
     def attempt(self) -> int | None:
@@ -89,32 +110,54 @@ class LogSet:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    folder: str
-    number: int
-    age_s: float
-
-
 def log_set(evidence: Evidence) -> LogSet:
     """Read the answers of the `logs` probe."""
     files: list[LogFile] = []
     folders: dict[str, str] = {}
-    ages: dict[tuple[str, int], float] = {}
+    attempts: dict[str, tuple[Attempt, ...]] = {}
     missing: dict[str, str] = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
         clock = node_clock(evidence, host)
         own = tuple(_files(host, parts, clock, whole=evidence.why_cut(host) is None))
-        listed = tuple(each for part in parts if part.name == "attempts" for each in _attempts(part.text, clock))
+        told = (part.text for part in parts if part.name == "attempts")
+        attempts[host] = listed = tuple(each for text in told for each in _attempts(text, clock))
         files += own
         if folder := _folder_of_now(own, listed):
             folders[host] = folder
-            ages.update({(host, each.number): each.age_s for each in listed if each.folder == folder})
         for part in parts:
             if part.name == "no-folder":
                 missing[host] = part.attributes.get("path", "")
-    return LogSet(tuple(files), folders, ages, missing)
+    return LogSet(tuple(files), folders, attempts, missing)
+
+
+def own_logs(case: Case) -> LogSet | None:
+    """The logs, of which those count that the job's own processes name; None where none were asked for.
+
+    Of two jobs that log to one folder the one that hangs is not the one written to last.
+    """
+    return case.once(own_logs, ("logs", "processes"), lambda: _own_logs(case))
+
+
+def _own_logs(case: Case) -> LogSet | None:
+    logs, table = case.view("logs", log_set), case.view("processes", process_table)
+    if logs is None or table is None:
+        return logs
+    named: dict[str, set[str]] = {}
+    for process in table.processes:
+        if told := process.variables.get("TORCHELASTIC_ERROR_FILE"):
+            named.setdefault(process.host, set()).add(str(PurePosixPath(told).parent.parent.parent))
+    own = {host: _as_listed(logs, host, *told) for host, told in named.items() if len(told) == 1}
+    return replace(logs, run_folders={**logs.run_folders, **own})
+
+
+def _as_listed(logs: LogSet, host: str, told: str) -> str:
+    """A launcher's folder under the name by which its files were found: the path to it may lead over a link."""
+    seen = {file.run_folder for file in logs.files if file.host == host} | {
+        each.folder for each in logs.attempts.get(host, ())
+    }
+    name = PurePosixPath(told).name
+    return next((folder for folder in seen if folder and PurePosixPath(folder).name == name), told)
 
 
 def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None, *, whole: bool) -> Iterator[LogFile]:
@@ -155,16 +198,16 @@ def _file(host: str, part: Part, earlier: bytes, again: bytes | None, clock: Nod
     )
 
 
-def _attempts(text: str, clock: NodeClock | None) -> Iterator[_Attempt]:
+def _attempts(text: str, clock: NodeClock | None) -> Iterator[Attempt]:
     for line in text.split("\n"):
         mtime, _, path = line.partition(" ")
         found = _ATTEMPT.search(path)
         number, age = whole(found[1]) if found else None, age_s(clock, whole(mtime))
         if number is not None and age is not None:
-            yield _Attempt(str(PurePosixPath(path).parent), number, age)
+            yield Attempt(str(PurePosixPath(path).parent), number, age)
 
 
-def _folder_of_now(files: tuple[LogFile, ...], listed: tuple[_Attempt, ...]) -> str | None:
+def _folder_of_now(files: tuple[LogFile, ...], listed: tuple[Attempt, ...]) -> str | None:
     """The launcher's folder that was written to last; without a file in any, the one with the youngest attempt."""
     written = [(file.age_s, file.run_folder) for file in files if file.run_folder and file.age_s is not None]
     made = [(each.age_s, each.folder) for each in listed]

@@ -45,7 +45,7 @@ def last_step(case: Case) -> LastStep | None:
     """
     if not any(finding.kind == "progress" for finding in case.findings):
         return None
-    return case.once(last_step, ("logs",), lambda: _by_logs(case))
+    return case.once(last_step, ("logs", "processes"), lambda: _by_logs(case))
 
 
 def _by_logs(case: Case) -> LastStep | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from oncall.bundle.evidence import Evidence, Part
 from oncall.formats.kernel_time import NodeClock
+from oncall.readings.case import Case
 from oncall.readings.clock import node_clock
 from oncall.run.numbers import whole
 
@@ -44,6 +45,20 @@ class TrainingProcess:
         """How many ranks its launcher told it that there are."""
         return self.number("WORLD_SIZE") or self.number("SLURM_NTASKS")
 
+    def of_another_job(self, other: "TrainingProcess") -> bool:
+        """Whether the launchers of two processes tell that they are of different jobs.
+
+        An elastic launcher may start the same job with another size or port, and `none` is torchrun's name for any job.
+        """
+        names = ("TORCHELASTIC_RUN_ID",) if self._run_id and other._run_id else ("WORLD_SIZE", "MASTER_PORT")
+        pairs = ((self.variables.get(name), other.variables.get(name)) for name in names)
+        return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+    @property
+    def _run_id(self) -> str | None:
+        told = self.variables.get("TORCHELASTIC_RUN_ID")
+        return None if told == "none" else told
+
     @property
     def stopped(self) -> bool:
         """Whether it was stopped (by a signal or a tracer) at both looks."""
@@ -62,7 +77,7 @@ class TrainingProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """All training processes seen.
+    """The job's training processes as far as seen, and `others` that are of another job on the same hosts.
 
     `agents` counts the launcher processes on each host that answered. `blind` says why ranks of a host may be there
     unseen: the login may not read the environment of processes that could be theirs, the answer was cut short, or
@@ -72,6 +87,7 @@ class ProcessTable:
     processes: tuple[TrainingProcess, ...]
     agents: Mapping[str, int]
     blind: Mapping[str, str]
+    others: tuple[TrainingProcess, ...] = ()
 
     @property
     def world_size(self) -> int | None:
@@ -103,7 +119,29 @@ def process_table(evidence: Evidence) -> ProcessTable:
         if why := evidence.why_cut(host):
             blind[host] = why
     blind.update(_twins(processes))
-    return ProcessTable(tuple(processes), agents, blind)
+    own = _largest_job(processes)
+    others = () if own is None else tuple(each for each in processes if each.of_another_job(own))
+    return ProcessTable(tuple(each for each in processes if each not in others), agents, blind, others)
+
+
+def _largest_job(processes: Iterable[TrainingProcess]) -> TrainingProcess | None:
+    """A process of the job that is on the most hosts, of several the one with most ranks; None where that is a tie."""
+    jobs: list[list[TrainingProcess]] = []
+    for process in processes:
+        known = next((job for job in jobs if not process.of_another_job(job[0])), None)
+        if known is None:
+            jobs.append([process])
+        else:
+            known.append(process)
+    sizes = [(len({each.host for each in job}), len({each.rank for each in job})) for job in jobs]
+    largest = max(sizes, default=(0, 0))
+    return jobs[sizes.index(largest)][0] if sizes.count(largest) == 1 else None
+
+
+def other_jobs(case: Case) -> frozenset[tuple[str, int]]:
+    """The training processes of other jobs on the run's hosts, by host and pid."""
+    table = case.view("processes", process_table)
+    return frozenset((each.host, each.pid) for each in (table.others if table else ()) if each.pid is not None)
 
 
 def _twins(processes: Iterable[TrainingProcess]) -> Iterator[tuple[str, str]]:

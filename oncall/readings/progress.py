@@ -9,7 +9,7 @@ from oncall.formats.event import Event
 from oncall.formats.kernel_time import NodeClock
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
-from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_set import LogFile, LogSet, own_logs
 from oncall.readings.log_zone import log_clock, shifts, stamped_at
 
 _STEPS_FOR_MEDIAN = 20
@@ -42,7 +42,7 @@ class Progress:
 
 def newest_step(case: Case) -> Progress | None:
     """The newest step of the current attempt over all logs, looked for once; None where no log holds a step line."""
-    return case.once(newest_step, ("logs",), lambda: _newest(case.view("logs", log_set)))
+    return case.once(newest_step, ("logs", "processes"), lambda: _newest(own_logs(case)))
 
 
 def _newest(logs: LogSet | None) -> Progress | None:
@@ -117,7 +117,7 @@ def progress(case: Case) -> Judgement:
     `moving`: the last step ended less than the run's limit ago, or steps end between two looks. `stopped`: it did not.
     `unknown`: no log tells when the last step ended.
     """
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     if logs is None or not logs.files:
         return unknown("no log was read: " + _why_none(case, logs))
     found = newest_step(case)

@@ -2,7 +2,7 @@
 
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
-from oncall.readings.log_set import LogSet, log_set
+from oncall.readings.log_set import LogSet, own_logs
 from oncall.readings.process_table import ProcessTable, process_table
 from oncall.readings.progress import newest_step
 
@@ -16,7 +16,7 @@ def restarts(case: Case) -> Judgement:
     `restarting`: this is not the first attempt, it began less than 10 min ago, and it has made no step yet. `steady`:
     any other. `unknown`: nothing tells how often the job was started.
     """
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     table = case.view("processes", process_table)
     attempt = _attempt(logs, table)
     if attempt is None:

@@ -5,7 +5,7 @@ import msgspec
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import log_set
+from oncall.readings.log_set import own_logs
 from oncall.readings.saves import Saves, complaint, saves
 from oncall.readings.storage_set import StorageSet, Writer, storage_set
 from oncall.run.nodes import fold_ranks
@@ -18,7 +18,7 @@ def saver(case: Case) -> Judgement:
     of it open and does not get on. `gone`: a save began and has not ended, and nobody holds a file of it open. `idle`:
     the last save has ended. `unknown`: no log tells of a save, or not every node told who writes.
     """
-    logs, seen = case.view("logs", log_set), case.view("storage", storage_set)
+    logs, seen = own_logs(case), case.view("storage", storage_set)
     told = saves(logs) if logs else Saves((), None)
     complained = complaint(logs, told) if logs else None
     if complained is not None:

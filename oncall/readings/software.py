@@ -6,7 +6,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import UNKNOWN, Finding, Judgement, Role, unknown
 from oncall.readings.links import links
-from oncall.readings.stack_samples import Samples, stack_samples
+from oncall.readings.stack_samples import Samples, own_samples
 from oncall.readings.stack_set import RankStack
 from oncall.readings.standings import describe, stack_citation
 from oncall.readings.suspected import suspected_ranks
@@ -35,7 +35,7 @@ def software(case: Case) -> Judgement:
     ranks = suspected_ranks(case)
     if not ranks:
         return Judgement(verdict="nobody-suspected", reason="no rank was found to keep the others waiting")
-    samples = case.view("stack_samples", stack_samples) or {}
+    samples = own_samples(case)
     findings = tuple(found for rank in sorted(ranks) if (found := _finding(case, samples.get(rank, ()))))
     uncleared = [judged.reason for judged in (throttling(case), links(case)) if judged.verdict == UNKNOWN]
     shown = "; ".join(finding.text for finding in findings)

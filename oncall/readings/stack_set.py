@@ -8,6 +8,8 @@ from oncall.formats.faulthandler import parse_faulthandler
 from oncall.formats.pyspy import parse_pyspy
 from oncall.formats.stacks import Frame, StackDump
 from oncall.formats.standing import Standing, standing
+from oncall.readings.case import Case
+from oncall.readings.process_table import other_jobs
 
 _ERRORS = frozenset({"stack-error", "traceback-error"})
 
@@ -75,8 +77,21 @@ def _group(members: list[RankStack]) -> StackGroup:
     )
 
 
-def stack_set(evidence: Evidence) -> StackSet:
-    """Read the answers of the `stacks` probe: what py-spy read, and for others what PyTorch's debug server told."""
+def own_stacks(case: Case) -> StackSet | None:
+    """The stacks of the job's own processes; None where none were asked for."""
+    return case.once(own_stacks, ("stacks", "processes"), lambda: _own_stacks(case))
+
+
+def _own_stacks(case: Case) -> StackSet | None:
+    evidence, others = case.evidence("stacks"), other_jobs(case)
+    return None if evidence is None else stack_set(evidence, others)
+
+
+def stack_set(evidence: Evidence, others: frozenset[tuple[str, int]] = frozenset()) -> StackSet:
+    """Read the answers of the `stacks` probe: what py-spy read, and for others what PyTorch's debug server told.
+
+    `others` are the processes of other jobs by host and pid; what they tell is passed over.
+    """
     stacks: dict[int, RankStack] = {}
     failures: dict[int, str] = {}
     without = []
@@ -86,7 +101,7 @@ def stack_set(evidence: Evidence) -> StackSet:
             if part.name == "no-py-spy":
                 without.append(host)
             rank, pid = part.number("rank"), part.number("pid")
-            if rank is None or pid is None:
+            if rank is None or pid is None or (host, pid) in others:
                 continue
             if part.name in _ERRORS and rank not in stacks:
                 failures[rank] = "; ".join(each for each in (failures.get(rank), _complaint(part)) if each)

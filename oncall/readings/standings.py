@@ -6,7 +6,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.formats.standing import WAITS_AT_START, WAITS_FOR_PEERS
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.stack_set import RankStack, StackSet, stack_set
+from oncall.readings.stack_set import RankStack, StackSet, own_stacks
 from oncall.run.nodes import fold_ranks
 
 WORDS = {
@@ -43,7 +43,7 @@ def standings(case: Case) -> Judgement:
     cannot tell why. `all-at-start`: the same in initialisation. `spread`: no common picture, as in a job that runs.
     `unknown`: no stack was taken, or the cause may stand where none was.
     """
-    stacks = case.view("stacks", stack_set)
+    stacks = own_stacks(case)
     if stacks is None or not stacks.stacks:
         return unknown(_why_none(case, stacks))
     seen = stacks.stacks

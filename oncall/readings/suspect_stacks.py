@@ -3,7 +3,7 @@
 from oncall.formats.standing import WAITS_AT_START, WAITS_FOR_PEERS
 from oncall.readings.case import Case
 from oncall.readings.finding import Finding, Judgement, unknown
-from oncall.readings.stack_set import RankStack, stack_set
+from oncall.readings.stack_set import RankStack, own_stacks
 from oncall.readings.standings import describe, stack_citation
 from oncall.run.nodes import fold_ranks
 
@@ -15,7 +15,7 @@ def suspect_stacks(case: Case) -> Judgement:
     peers. `host`: anywhere else in Python or in a call. `unknown`: no stack of theirs was taken.
     """
     suspects = tuple(dict.fromkeys(rank for finding in case.origins() for rank in finding.ranks))
-    stacks = case.view("stacks", stack_set)
+    stacks = own_stacks(case)
     if not suspects:
         return unknown("no rank is suspected")
     if stacks is None or not any(rank in stacks.stacks for rank in suspects):

@@ -8,7 +8,7 @@ from oncall.readings.case import Case
 from oncall.readings.hardware import describe as describe_kernel
 from oncall.readings.kernel_set import kernel_set
 from oncall.readings.process_table import process_table
-from oncall.readings.stack_set import stack_set
+from oncall.readings.stack_set import own_stacks
 from oncall.readings.standings import describe as describe_stack
 
 _KERNEL_LINES = 3
@@ -62,7 +62,7 @@ def _process(case: Case, rank: int) -> str:
 
 
 def _stack(case: Case, rank: int) -> str:
-    stacks = case.view("stacks", stack_set)
+    stacks = own_stacks(case)
     if stacks is not None and rank in stacks.stacks:
         return describe_stack(stacks.stacks[rank])
     if stacks is not None and rank in stacks.failures:

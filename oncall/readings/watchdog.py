@@ -6,7 +6,7 @@ from oncall.formats.event import Event
 from oncall.readings.case import Case
 from oncall.readings.dump_list import DumpList, dump_list
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_set import LogFile, LogSet, own_logs
 from oncall.readings.progress import newest_step
 from oncall.run.nodes import fold_ranks
 
@@ -43,7 +43,7 @@ def watchdog(case: Case) -> Judgement:
     `timed-out`: a log of this attempt says so. `dumped`: none does, but there are dumps younger than the last step, or
     ranks give their recorders without. `quiet`: neither. `unknown`: logs were not read.
     """
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     found = timeouts(logs) if logs is not None else ()
     if found:
         finding = _finding(found)

@@ -12,7 +12,7 @@ from oncall.readings.fresh_dumps import hang
 from oncall.readings.hardware import describe, ranks_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.progress import newest_step
-from oncall.readings.stack_set import StackGroup, stack_set
+from oncall.readings.stack_set import StackGroup, own_stacks
 from oncall.readings.standings import WORDS
 from oncall.run.nodes import fold_ranks
 
@@ -89,7 +89,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 def seen(case: Case, probes: Iterable[str]) -> Seen:
     """Everything seen so far; `probes` are those that the nodes' rows tell of."""
-    stacks, kernels = case.view("stacks", stack_set), case.view("kernel", kernel_set)
+    stacks, kernels = own_stacks(case), case.view("kernel", kernel_set)
     events = sorted(kernels.events, key=_weight) if kernels else []
     groups = stacks.groups() if stacks else ()
     analysis = hang(case)

@@ -26,6 +26,11 @@ STEP = (
 )
 STOPPED_AT = 50
 """The minute of the last step; the triage begins at 03:00, so that it ended 600 s ago."""
+TIMED_OUT = (
+    "[rank0]:[E0303 02:51:40.9 ProcessGroupNCCL.cpp:685] [Rank 0] Watchdog caught collective operation timeout:"
+    " WorkNCCL(SeqNum=63, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=60000) ran for 60014 milliseconds"
+    " before timing out.\n"
+)
 GPUS = "".join(f"{index}, GPU-{index}, 00000000:{index + 1}A:00.0\n" for index in range(4))
 
 
@@ -113,6 +118,28 @@ class TestOtherGpus:
     def test_a_fault_of_the_host_is_that_of_all_its_ranks(self, tmp_path: Path) -> None:
         line = f"[{UPTIME_S - 590:12.6f}] EDAC MC0: 1 UE memory read error on CPU_SrcID#0 (channel:0 slot:0)\n"
         assert asked_for_the_last_step(stopped(tmp_path, second=line), accuse(5)).verdict == "fault"
+
+    @pytest.mark.parametrize(("later_s", "ranks"), [(10.0, (5,)), (0.5, (5, 7))], ids=["later", "at once"])
+    def test_what_another_gpu_reports_later_is_a_consequence(
+        self, later_s: float, ranks: tuple[int, ...], tmp_path: Path
+    ) -> None:
+        faults = xid(79, 590.0, gpu=1) + xid(79, 590.0 - later_s, gpu=3)
+        assert named(asked_for_the_last_step(stopped(tmp_path, second=faults))) == [ranks]
+
+    def test_a_neighbour_that_failed_before_the_suspects_gpu_is_named_with_it(self, tmp_path: Path) -> None:
+        faults = xid(79, 595.0, gpu=3) + xid(79, 590.0, gpu=1)
+        judged = asked_for_the_last_step(stopped(tmp_path, second=faults), accuse(5))
+        assert (named(judged), judged.findings[0].grade) == ([(5, 7)], Grade.LIKELY)
+
+    def test_a_host_that_was_not_read_may_have_failed_before(self, tmp_path: Path) -> None:
+        """Rank 0 waited in vain, and nothing but the kernel tells for whom."""
+        scene = stopped(tmp_path, second=xid(79, 590.0, gpu=1))
+        scene.say(
+            "logs", {"node001": [log("/l/x/attempt_0/0/stderr.log", TIMED_OUT, rank=0, age_s=500)], "node002": []}
+        )
+        assert [finding.grade for finding in hardware(scene.case).findings] == [Grade.SURE]
+        scene.say("kernel", {"node001": "timed out", "node002": kernel(xid(79, 590.0, gpu=1))})
+        assert [(f.ranks, f.grade) for f in hardware(scene.case).findings] == [((5,), Grade.LIKELY)]
 
     def test_what_is_undecided_accuses_nobody(self, tmp_path: Path) -> None:
         scene = stopped(tmp_path, second=xid(79, 590.0, gpu=1))
