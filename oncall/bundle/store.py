@@ -53,18 +53,21 @@ class Bundle:
         """Make the folder of a new incident.
 
         Raises:
-            BundleError: the folder cannot be made, or `path` already holds something.
+            UsageError: `path` cannot be made or written to, or already holds something.
+            BundleError: the same of the folder where bundles go unless told otherwise.
         """
         stamp = manifest.started.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         folder = path if path is not None else _unused(default_root() / manifest.run / stamp)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
-                raise BundleError(f"{folder} is not empty", "give another folder with --bundle")
+                raise UsageError(f"{folder} is not empty", "give another folder with --bundle")
             write_whole(folder / "run.toml", run_text.encode())
             write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest)))
         except OSError as error:
-            raise BundleError(f"cannot write the bundle {folder}: {error}", "give another with --bundle") from error
+            failure = BundleError if path is None else UsageError
+            why = f"cannot write the bundle {folder}: {error.strerror}"
+            raise failure(why, "give another folder with --bundle") from error
         return cls(folder, manifest)
 
     @classmethod

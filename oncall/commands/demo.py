@@ -1,4 +1,7 @@
-"""Show what oncall answers, on a recorded incident: no cluster needed."""
+"""Show what oncall answers, on a recorded incident: no cluster needed.
+
+Exit code: 0, whatever the incident; that of a triage is what `oncall replay` of the same bundle ends with.
+"""
 
 import argparse
 import sys

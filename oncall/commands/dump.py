@@ -1,6 +1,7 @@
 """Ask a running job for Flight Recorder dumps through its pipes, and say what they tell. The job runs on.
 
-This is an action: what will be done is shown first, and done only after you have typed the name of the run.
+This is an action: what will be done is shown first, and done only after you have typed the name of the run. Exit code:
+as of `oncall fr`; 12 where no dump was written; 2 where you did not confirm.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from oncall.bundle.store import Bundle, Manifest
+from oncall.commands.fr import NO_EVIDENCE, outcome
 from oncall.errors import UsageError
 from oncall.neutral import neutral
 from oncall.run.file import find, load
@@ -45,9 +47,11 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"oncall: ranks {fold_ranks(done.late)} were asked and wrote no dump in time\n")
     sys.stderr.write(f"oncall: the dumps are in {bundle.path}\n")
     if done.analysis is None:
-        raise UsageError("no dump was written", "the job needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE; see `[paths] pipes`")
+        sys.stderr.write("oncall: no dump was written\n")
+        sys.stderr.write("  the job needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE; see `[paths] pipes`\n")
+        return NO_EVIDENCE
     sys.stdout.write(json.dumps(as_json(done.analysis)) + "\n" if args.json else as_text(done.analysis))
-    return 0
+    return outcome(done.analysis)
 
 
 def _confirm(described: Run) -> None:
@@ -58,5 +62,8 @@ def _confirm(described: Run) -> None:
         f"Type the name of the run, {described.name}, to go on: "
     )
     sys.stderr.flush()
-    if sys.stdin.readline().strip() != described.name:
+    typed = sys.stdin.readline()
+    if not typed.endswith("\n"):
+        sys.stderr.write("\n")
+    if typed.strip() != described.name:
         raise UsageError("not confirmed; nothing was done")

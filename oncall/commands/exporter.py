@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--interval must be between 0.05 and 60 seconds")
     if not 0 <= args.port <= 65535:
         raise UsageError("--port must be between 0 and 65535", "0 takes a free one, which is told on stderr")
+    if not args.run_name.strip():
+        raise UsageError("--run must not be empty", "it is the label by which the series of this run are found")
     if args.first_rank is not None and args.first_rank < 0:
         raise UsageError("--first-rank must not be negative")
     from oncall.signals.exporter import Exporter

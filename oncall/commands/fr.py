@@ -1,16 +1,29 @@
-"""Name the origin of a hang from PyTorch Flight Recorder dumps: files or folders, any naming, gloo or NCCL."""
+"""Name the origin of a hang from PyTorch Flight Recorder dumps: files or folders, any naming, gloo or NCCL.
+
+Exit code: 0 all ranks' dumps are here and nothing is wrong, 10 cause found, 11 something is wrong and undecided, 12 no
+dump could be read, or dumps are missing and the others show nothing wrong. With --print: 0, or 12 where it lists none.
+"""
 
 import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oncall.errors import UsageError
+from oncall.neutral import neutral
+from oncall.run.model import MOST_RANKS
+from oncall.run.nodes import expand_ranks, fold_ranks, name_folded
+
+if TYPE_CHECKING:
+    from oncall.flight_recorder.model import Analysis, DumpSet
+    from oncall.flight_recorder.snapshots import Movement
 
 NOTHING_FOUND = 0
 CAUSE_FOUND = 10
 UNDECIDED = 11
 NO_EVIDENCE = 12
+_MOST_PROCESSES = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,43 +44,81 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the analysis; 0 nothing wrong, 10 cause found, 11 undecided, 12 no or not all dumps and nothing wrong."""
+    """Print the analysis, or the entries; the exit code is that of `outcome`."""
     # Imported here to keep `oncall --help` quick.
     from oncall.flight_recorder import Pace, analyse, compare, load_paths
     from oncall.flight_recorder.answer import as_json, movement_json
     from oncall.flight_recorder.listing import list_entries
     from oncall.flight_recorder.report import as_text, narrow
 
+    _within("--world-size", args.world_size, MOST_RANKS)
+    _within("--processes", args.processes, _MOST_PROCESSES)
+    _refuse_bundles([*args.paths, *([] if args.since is None else [args.since])])
     ranks = None if args.ranks is None else _ranks(args.ranks)
     groups = None if args.groups is None else [name.strip() for name in args.groups.split(",")]
     if args.print:
-        for line in list_entries(load_paths(args.paths, prefix=args.prefix, whole=True), ranks, groups):
-            sys.stdout.write(line + "\n")
-        return NOTHING_FOUND
+        dumps = load_paths(args.paths, prefix=args.prefix, whole=True)
+        lines = list(list_entries(dumps, ranks, groups))
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        _tell_refused(dumps)
+        return NOTHING_FOUND if lines else NO_EVIDENCE
     dumps = load_paths(args.paths, prefix=args.prefix, processes=args.processes)
     movement = None if args.since is None else compare(dumps, load_paths([args.since], prefix=args.prefix))
     still = movement is not None and movement.pace is Pace.STUCK
     whole = analyse(dumps, world_size=args.world_size, still=still)
+    _refuse_unknown(ranks, dumps, whole)
     shown = narrow(whole, ranks, groups)
+    if hidden := len(whole.origins) - len(shown.origins):
+        sys.stderr.write(f"oncall: {hidden} of {len(whole.origins)} origins concern none of --ranks and --groups\n")
     if args.json:
         answer = as_json(shown) | ({} if movement is None else {"movement": movement_json(movement)})
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
         sys.stdout.write(("" if movement is None else movement.says + "\n") + as_text(shown))
-    if not whole.coverage.dumps:
+    return outcome(whole, movement)
+
+
+def outcome(analysis: "Analysis", movement: "Movement | None" = None) -> int:
+    """The exit code of an analysis, all of it: what was asked to be shown does not change what is wrong."""
+    if not analysis.coverage.dumps:
         return NO_EVIDENCE
-    if whole.origins or (movement and movement.slow):
+    if analysis.origins or (movement and movement.slow):
         return CAUSE_FOUND
-    if whole.undecided:
+    if analysis.undecided:
         return UNDECIDED
-    return NO_EVIDENCE if whole.coverage.absent else NOTHING_FOUND
+    return NO_EVIDENCE if analysis.coverage.absent else NOTHING_FOUND
+
+
+def _refuse_unknown(ranks: set[int] | None, dumps: "DumpSet", analysis: "Analysis") -> None:
+    """Silence about a rank that nothing is known of would read as good news."""
+    known = {*dumps.dumps, *(absent.rank for absent in analysis.coverage.absent)}
+    if ranks is not None and known and not ranks & known:
+        raise UsageError(
+            f"--ranks: there is no dump of {name_folded(fold_ranks(ranks))}", f"there are {fold_ranks(known)}"
+        )
+
+
+def _within(option: str, given: int | None, most: int) -> None:
+    if given is not None and not 1 <= given <= most:
+        raise UsageError(f"{option} must be between 1 and {most:,}")
+
+
+def _refuse_bundles(paths: list[Path]) -> None:
+    """The dumps of a bundle lie inside its nodes' answers, where a search for files finds none."""
+    for path in paths:
+        if (path / "manifest.json").is_file():
+            raise UsageError(f"{path} is the bundle of a triage", f"`oncall replay {path}` judges its dumps")
+
+
+def _tell_refused(dumps: "DumpSet") -> None:
+    for refused in dumps.refused:
+        sys.stderr.write(f"oncall: {neutral(refused.source)}: {neutral(refused.reason)}\n")
+    if not dumps.dumps:
+        sys.stderr.write("oncall: no usable dump\n")
 
 
 def _ranks(text: str) -> set[int]:
-    chosen: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--ranks {text}: not a set of ranks", "write it as 0-7,12")
-        chosen.update(range(int(first), int(last or first) + 1))
-    return chosen
+    try:
+        return set(expand_ranks(text))
+    except ValueError as error:
+        raise UsageError(f"--ranks: {error}", "write it as 0-7,12") from error

@@ -15,7 +15,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `oncall raw`."""
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the folder of an incident")
     parser.add_argument("rank", type=int, metavar="RANK", help="global rank")
-    parser.add_argument("what", choices=("stack", "dump"), help="stack: every thread; dump: Flight Recorder entries")
+    parser.add_argument(
+        "what",
+        metavar="stack|dump",
+        choices=("stack", "dump"),
+        help="stack: every thread; dump: Flight Recorder entries",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,13 +4,16 @@ import re
 from collections.abc import Iterable
 from math import prod
 
-from ClusterShell.RangeSet import RangeSet
+from ClusterShell.RangeSet import RangeSet, RangeSetException
+
+from oncall.run.model import MOST_RANKS
 
 MOST_HOSTS = 100_000
 """Of one folded set; a few signs can name more than the memory holds."""
 
 _ITEM = re.compile(r"(?:\[[^\]]*\]|[^,\s\[])+")
-_RANGE = re.compile(r"(\d+)-(\d+)")
+_LONG = re.compile(r"\d{19}")
+_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:
@@ -36,6 +39,8 @@ def _most(item: str) -> int:
 
 
 def _width(bracket: str) -> int:
+    if _LONG.search(bracket):
+        return MOST_RANKS + 1
     widths = (int(last) - int(first) + 1 for first, last in _RANGE.findall(bracket))
     return bracket.count(",") + 1 + sum(max(width, 0) for width in widths)
 
@@ -65,8 +70,10 @@ def name_folded(ranks: str) -> str:
 
 
 def expand_ranks(text: str) -> tuple[int, ...]:
-    """The ranks that `0-3,7` names, ascending. Raises ValueError where it is no such set."""
+    """The ranks that `0-3,7` names, ascending. Raises ValueError where it is no such set, or one beyond any job."""
+    if _width(text) > MOST_RANKS:
+        raise ValueError(f"{text!r} names more than {MOST_RANKS:,} ranks")
     try:
         return tuple(sorted(int(rank) for rank in RangeSet(text)))
-    except Exception as error:
+    except RangeSetException as error:
         raise ValueError(f"{text!r} is not a set of ranks such as 0-3,7") from error
