@@ -3,7 +3,7 @@
 import difflib
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from oncall.playbook.by_hand import FIELDS as COMMAND_FIELDS
 from oncall.playbook.model import Action, Ending, Playbook
@@ -29,7 +29,7 @@ def lint(playbook: Playbook) -> Iterator[tuple[Path, str]]:
         if name in playbook.conclusions:
             yield ("conclusions", name), f"`{name}` is a step too; give the conclusion another name"
         if not step.ask.strip():
-            yield ("steps", name, "ask"), "asks nothing"
+            yield ("steps", name, "ask"), "asks nothing; write the question"
     for name in playbook.conclusions:
         yield from _lint_conclusion(playbook, name)
     yield from _lint_reach(playbook)
@@ -44,10 +44,10 @@ def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     if reading is None:
         yield (*here, "reading"), f"there is no reading `{step.reading}`{_near(step.reading, READINGS)}"
     else:
-        for verdict in reading.verdicts:
-            if verdict not in step.branches:
-                why = "every step says where unknown goes" if verdict == UNKNOWN else f"`{step.reading}` may say so"
-                yield (*here, "branches"), f"no branch for `{verdict}`; {why}"
+        lacking = [verdict for verdict in reading.verdicts if verdict not in step.branches]
+        if lacking:
+            why = "every step says where unknown goes" if lacking == [UNKNOWN] else f"`{step.reading}` may say so"
+            yield (*here, "branches"), f"no branch for {', '.join(f'`{verdict}`' for verdict in lacking)}; {why}"
         for verdict in step.branches:
             if verdict not in reading.verdicts:
                 near = _near(verdict, reading.verdicts)
@@ -55,14 +55,16 @@ def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     known = [*playbook.steps, *playbook.conclusions]
     for verdict, target in step.branches.items():
         if target not in known:
-            yield (*here, "branches", verdict), f"leads to `{target}`, which is nowhere{_near(target, known)}"
+            mend = _near(target, known) or "; add it to `steps` or `conclusions`"
+            yield (*here, "branches", verdict), f"leads to `{target}`, which is nowhere{mend}"
 
 
 def _lint_by_hand(here: Path, command: str) -> Iterator[tuple[Path, str]]:
     """A person without this program must be able to paste it."""
     for found in _COMMAND_FIELD.findall(command):
         if found not in COMMAND_FIELDS:
-            yield here, f"nothing fills `{{{found}}}` in a command{_near(found, COMMAND_FIELDS)}"
+            mend = _near(found, COMMAND_FIELDS) or _there_are(COMMAND_FIELDS)
+            yield here, f"nothing fills `{{{found}}}` in a command{mend}"
     for word in _PLACEHOLDER.findall(command):
         yield here, f"`{word}` cannot be pasted; let the command find it, as in `$(pgrep -f python)`"
 
@@ -86,7 +88,7 @@ def _lint_action(here: Path, action: Action) -> Iterator[tuple[Path, str]]:
     """Whoever reads it has something to run or somebody to ask."""
     ways = [each for each in (action.command, action.by_hand.strip(), action.ask) if each]
     if not action.say.strip():
-        yield (*here, "say"), "says nothing"
+        yield (*here, "say"), "says nothing; write what to do"
     if not ways:
         yield here, "does not say how: give it `command`, `by hand` or, where a person decides, `ask`"
     if len(ways) > 1:
@@ -102,18 +104,21 @@ def _text_problems(text: str) -> Iterator[str]:
         return
     for field in fields:
         if field not in TEXT_FIELDS:
-            yield f"nothing fills `{{{field}}}`{_near(field, TEXT_FIELDS)}"
+            yield f"nothing fills `{{{field}}}`{_near(field, TEXT_FIELDS) or _there_are(TEXT_FIELDS)}"
 
 
 def _lint_reach(playbook: Playbook) -> Iterator[tuple[Path, str]]:
+    if playbook.start not in playbook.steps:
+        return
     reached: set[str] = set()
     for cycle in _walk(playbook, playbook.start, (), reached):
-        yield ("steps", cycle[0]), f"goes in a circle: {' → '.join(cycle)}"
-    for name in playbook.steps:
-        if name not in reached:
-            yield ("steps", name), "no branch leads here; remove the step, or lead a branch to it"
+        yield ("steps", cycle[0]), f"goes in a circle: {' → '.join(cycle)}; lead one of its branches elsewhere"
+    lost = [name for name in playbook.steps if name not in reached]
+    led_to = {target for name in lost for target in playbook.steps[name].branches.values()}
+    for name in lost:
+        yield ("steps", name), "no branch leads here; remove the step, or lead a branch to it"
     for name in playbook.conclusions:
-        if name not in reached:
+        if name not in reached | led_to:
             yield ("conclusions", name), "no branch leads here; remove the conclusion, or lead a branch to it"
 
 
@@ -127,6 +132,10 @@ def _walk(playbook: Playbook, name: str, trail: Path, reached: set[str]) -> Iter
     for target in step.branches.values() if step else ():
         yield from _walk(playbook, target, (*trail, name), reached)
     reached.add(name)
+
+
+def _there_are(fields: Iterable[str]) -> str:
+    return f"; there are {', '.join(f'`{{{field}}}`' for field in fields)}"
 
 
 def _near(word: str, known: object) -> str:

@@ -97,8 +97,8 @@ def parse(text: str, file: str) -> Playbook:
     """
     own = _read(text, file)
     document = _extended(own, file) if _EXTENDS in own.data else own
-    lines = {path: int(place.rpartition(":")[2]) for path, place in own.places.items()}
-    problems = document.problems + check(document.data, Playbook, lines.get, file)
+    lines = {(): 1, **{path: int(place.rpartition(":")[2]) for path, place in own.places.items()}}
+    problems = document.problems + [_in_yaml(each) for each in check(document.data, Playbook, lines.get, file)]
     if problems:
         raise ConfigError(problems)
     playbook = msgspec.convert(document.data, Playbook)
@@ -108,6 +108,13 @@ def parse(text: str, file: str) -> Playbook:
     if problems:
         raise ConfigError(problems)
     return playbook
+
+
+def _in_yaml(problem: str) -> str:
+    """A mistake in the words of YAML, where TOML has others."""
+    for word, meant in (("`table`", "a mapping"), ("`array`", "a list"), ("`str`", "text")):
+        problem = problem.replace(word, meant)
+    return problem
 
 
 def _place(path: tuple[str, ...], document: _Document, file: str) -> str:
@@ -154,11 +161,12 @@ def _read(text: str, file: str) -> _Document:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError([f"{file}:{line}: {error.problem}"]) from error
+        raise ConfigError([f"{file}:{line}: {error.problem}{_mend(str(error.problem))}"]) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError([f"{file}:1: {str(error).splitlines()[0]}"]) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError([f"{file}:1: a playbook is a mapping with the keys playbook, start, steps, conclusions"])
+        keys = "playbook, title, start, steps and conclusions"
+        raise ConfigError([f"{file}:1: a playbook is a mapping with the keys {keys}"])
     places: dict[tuple[str, ...], str] = {}
     problems: list[str] = []
     for path, line in _keys(root, ()):
@@ -167,6 +175,13 @@ def _read(text: str, file: str) -> _Document:
             problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {first}")
         places.setdefault(path, f"{file}:{line}")
     return _Document(_plain(root), places, problems)
+
+
+def _mend(problem: str) -> str:
+    """What the usual mistakes in YAML come from, by PyYAML's words for them (6.0)."""
+    if "'\\t'" in problem:
+        return "; indent with spaces"
+    return "; write text that holds a colon in quotes" if "mapping values" in problem else ""
 
 
 def _keys(node: yaml.Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

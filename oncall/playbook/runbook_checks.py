@@ -47,7 +47,7 @@ def meanings_of(reading: str) -> Mapping[str, str]:
     """What each verdict means, in the words and the order of the reading itself: `none of these` comes after those."""
     told = (inspect.getdoc(READINGS[reading].judge) or "").split("\n\n")
     words = next((" ".join(each.split()) for each in told if each.startswith("`")), "")
-    return dict(_VERDICT.findall(words))
+    return {name: meaning for name, meaning in _VERDICT.findall(words) if name in READINGS[reading].verdicts}
 
 
 def to_paste(run: Run, command: Command, hosts: str | None = None) -> Iterator[Block]:

@@ -1,7 +1,8 @@
 """Strict reading of configuration: every mistake in a file is reported, each with its key and line."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -18,12 +19,12 @@ def check(data: Mapping[str, Any], model: type[T], line_of: Callable[[Path], int
         data: the parsed document.
         model: a msgspec struct whose nested structs are checked key by key.
         line_of: the line on which a key stands, given its path, or None where that is not known: then the line of
-            what holds the key is told.
+            what holds the key is told; the empty path is the document.
         file: the name to report.
     """
     found = []
     for path, message in _mistakes(data, model, ()):
-        holders = (path[:length] for length in range(len(path), 0, -1))
+        holders = (path[:length] for length in range(len(path), -1, -1))
         line = next((number for holder in holders if (number := line_of(holder)) is not None), None)
         where = f"{file}:{line}" if line is not None else file
         found.append((line or 0, f"{where}: {'.'.join(path)}: {message}" if path else f"{where}: {message}"))
@@ -64,7 +65,7 @@ def _value_mistakes(value: Any, annotation: Any, path: Path) -> Iterator[tuple[P
 
 def _in_words(message: str, value: Any, annotation: Any) -> str:
     """What msgspec says, with what may stand there instead of a regular expression or a number of choices."""
-    choices = [choice for each in _alternatives(annotation) if get_origin(each) is Literal for choice in get_args(each)]
+    choices = [choice for each in _alternatives(annotation) for choice in _choices(each)]
     described = [
         told.description
         for each in _alternatives(annotation)
@@ -73,10 +74,17 @@ def _in_words(message: str, value: Any, annotation: Any) -> str:
         if isinstance(told, msgspec.Meta) and told.description
     ]
     if choices and message.startswith("Invalid enum value"):
-        return f"{value!r} is none of {', '.join(map(repr, choices))}"
+        return f"{value!r} is none of {', '.join(map(repr, choices))}{_near(str(value), choices)}"
     if described and "matching regex" in message:
         return f"expected {described[0]}, got {value!r:.60}"
     return message.replace(" | null", "").replace("`object`", "`table`")
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """What may stand where only certain words may."""
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return tuple(each.value for each in annotation)
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
@@ -89,7 +97,10 @@ def _is_struct(annotation: Any) -> bool:
 
 
 def _unknown(key: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    if near:
-        return f"unknown key; did you mean `{near[0]}`?"
-    return f"unknown key; known here: {', '.join(sorted(known))}"
+    there = ", ".join(sorted(known))
+    return f"unknown key{_near(key, known) or f'; known here: {there}'}"
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""

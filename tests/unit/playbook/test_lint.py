@@ -69,13 +69,17 @@ def test_the_good_one_is_good() -> None:
         ("stopped: second, unknown: second", "stopped: fine, unknown: fine", "tiny.yaml:10: no branch leads here"),
         ("fault: broken", "fault: fine", "tiny.yaml:20: no branch leads here"),
         ("  fine:\n", "  second:\n", "tiny.yaml:16: `second` is a step too; give the conclusion another name"),
-        ("ask: Any fault?", "ask: ''", "tiny.yaml:11: asks nothing"),
+        ("ask: Any fault?", "ask: ''", "tiny.yaml:11: asks nothing; write the question"),
         ("    ask: Any fault?\n", "", "tiny.yaml:10: steps.second: the key `ask` is missing"),
         ("    by hand: dmesg -T\n", "", "tiny.yaml:10: has no `by hand`: give the command or query"),
         ("{logs}/*.log", "{log}/*.log", "tiny.yaml:8: nothing fills `{log}` in a command; did you mean `logs`?"),
         ("by hand: dmesg -T", "by hand: py-spy dump --pid PID", "tiny.yaml:13: `PID` cannot be pasted"),
-        ("ending: cause-found", "ending: found", "tiny.yaml:22: conclusions.broken.ending: Invalid enum value 'found'"),
-        ("cause: '{what}'", "cause: '{who}'", "tiny.yaml:23: nothing fills `{who}`"),
+        (
+            "ending: cause-found",
+            "ending: found",
+            "tiny.yaml:22: conclusions.broken.ending: 'found' is none of 'cause-found', ",
+        ),
+        ("cause: '{what}'", "cause: '{who}'", "tiny.yaml:23: nothing fills `{who}`; there are `{run}`, `{what}`, "),
         ("cause: '{what}'", "cause: '{what'", "tiny.yaml:23: expected '}' before end of string; a brace"),
         ("Exclude {hosts}.", "Exclude {host}.", "tiny.yaml:25: nothing fills `{host}`; did you mean `hosts`?"),
         (
@@ -115,6 +119,14 @@ def test_the_good_one_is_good() -> None:
         ),
         ("start: first", "start: [first", "tiny.yaml:4: "),
         ("playbook: tiny\n", "playbook: tiny\nextends: hung\n", "tiny.yaml:2: extends `hung`, which is not shipped"),
+        ("title: Tiny\n", "", "tiny.yaml:1: the key `title` is missing"),
+        ("title: Tiny", "title: [Tiny]", "tiny.yaml:2: title: Expected text, got a list"),
+        (
+            "title: Tiny",
+            "title: Tiny: small",
+            "tiny.yaml:2: mapping values are not allowed here; write text that",
+        ),
+        ("title: Tiny", "\ttitle: Tiny", "tiny.yaml:2: found character '\\t' that cannot start any token; indent with"),
     ],
 )
 def test_each_mistake_is_named_with_its_line(old: str, new: str, expected: str) -> None:
@@ -122,3 +134,16 @@ def test_each_mistake_is_named_with_its_line(old: str, new: str, expected: str) 
     with pytest.raises(ConfigError) as caught:
         parse(GOOD.replace(old, new, 1), "tiny.yaml")
     assert any(problem.startswith(expected) for problem in caught.value.problems), caught.value.problems
+
+
+def test_one_mistake_is_told_once() -> None:
+    """Not also by what follows from it."""
+    told = {
+        "start: first": ("start: frist", 1),
+        "stopped: second, unknown: second": ("stopped: fine, unknown: fine", 1),
+        "{moving: fine, stopped: second, unknown: second}": ("{stopped: second}", 1),
+    }
+    for old, (new, count) in told.items():
+        with pytest.raises(ConfigError) as caught:
+            parse(GOOD.replace(old, new, 1), "tiny.yaml")
+        assert len(caught.value.problems) == count, caught.value.problems

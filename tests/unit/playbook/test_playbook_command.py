@@ -64,7 +64,7 @@ def test_show_prints_each_question_once(capsys: pytest.CaptureFixture[str]) -> N
 def test_lint_says_what_is_wrong_and_goes_on(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["playbook", "lint", str(own / "broken.yaml"), str(own / "hang.yaml")]) == 2
     out = capsys.readouterr().out
-    assert f"{own / 'broken.yaml'}: the key `title` is missing" in out
+    assert f"{own / 'broken.yaml'}:1: the key `title` is missing" in out
     assert f"{own / 'hang.yaml'}: 23 steps" in out or "no mistake" in out
 
 
