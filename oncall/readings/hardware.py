@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from oncall.flight_recorder.model import Grade
-from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.incident import RunIncidents, name, run_incidents
+from oncall.readings.incident import RunIncidents, run_incidents
 from oncall.readings.incident_cause import Cause, told_causes
 from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, KernelSet, kernel_set
+from oncall.readings.kernel_state import tells_of_trouble
+from oncall.readings.kernel_words import describe
 from oncall.readings.outlived import last_step
 from oncall.readings.suspected import accusations
 from oncall.run.nodes import fold_hosts
@@ -25,9 +26,9 @@ _FEW_TOLD = 4
 def hardware(case: Case) -> Judgement:
     """Does a kernel report a fault that comes before everything else?
 
-    `fault`: a line of the last two hours tells of hardware, a link, a file system or a killed process, on a suspect's
-    host where there are suspects. `clear`: none does. `unknown`: the kernel log of a suspect's host, or of any host,
-    was not read.
+    `fault`: a line of the last two hours tells of hardware or a link, on a suspect's host where there are suspects: one
+    that should wake somebody, that ranks suffered from, or that came just when the job stopped. `clear`: none does.
+    `unknown`: the kernel log of a suspect's host, or of any host, was not read.
 
     Of a burst of events over many hosts only what was first is a fault; what it led to is told with it. A fault of a
     GPU that is no suspect's speaks against the suspects, and one that the job outlived only goes with them.
@@ -104,16 +105,6 @@ def ranks_of(case: Case, event: KernelEvent) -> tuple[int, ...]:
     if event.pci_address is None:
         return own if event.event.kind not in _GPU_KINDS else ()
     return tuple(rank for rank in own if case.ranks.places[rank].pci_address == event.pci_address)
-
-
-def describe(event: KernelEvent) -> str:
-    """`Xid 79 (the GPU is gone from the PCIe bus) on 0000:4f:00 at 02:58:12`."""
-    code = event.event.number("xid")
-    meaning = lookup(code) if code is not None else None
-    told = f" ({meaning.meaning})" if meaning and meaning.meaning else " (in no table)" if code is not None else ""
-    where = f" on {event.pci_address}" if event.pci_address else ""
-    when = f" at {event.at:%H:%M:%S}" if event.at else ""
-    return f"{name(event.event)}{told}{where}{when}"
 
 
 def _origin(case: Case, cause: Cause, causes: Sequence[Cause], *, unseen: bool) -> Finding:
@@ -195,7 +186,7 @@ def _others(case: Case, incidents: RunIncidents, causes: Sequence[Cause], scope:
     """What began by itself elsewhere speaks against the suspects; the rest only goes with it."""
     part_of_cause = {id(event) for cause in causes for event in cause.events}
     folded = {id(cause.incident) for cause in causes if cause.incident}
-    rest = [e for e in incidents.kernel.values() if id(e) not in part_of_cause]
+    rest = [e for e in incidents.kernel.values() if id(e) not in part_of_cause and tells_of_trouble(e.event)]
     rest = [e for e in rest if (found := incidents.of(e)) is None or id(found) not in folded]
     against = [event for event in rest if event.pages and not scope.concerns(event)]
     mild = [event for event in rest if not (event.pages and not scope.concerns(event))]

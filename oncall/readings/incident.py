@@ -17,6 +17,7 @@ from oncall.readings.log_zone import log_clock, shifts
 from oncall.readings.outlived import last_step
 from oncall.run.nodes import fold_hosts
 
+HARDWARE = frozenset({Part.FAULT, Part.LINK})
 _SUFFERING = frozenset({Part.COLLECTIVE, Part.STALL})
 _FROM_LOGS = "nccl"
 
@@ -26,11 +27,19 @@ class RunIncidents:
     """All recent incidents in the order of time; `kernel` holds the recent kernel events by host and line.
 
     `outlived` are recent ones after which a job that has stopped by now went on to finish steps: no incident is theirs.
+    `stopping` are the keys of those that came just when it stopped and can stop a job, though often they pass.
     """
 
     order: IncidentOrder
     kernel: Mapping[tuple[str, int], KernelEvent]
     outlived: tuple[KernelEvent, ...] = ()
+    stopping: frozenset[tuple[str, int]] = frozenset()
+
+    def accuses(self, event: KernelEvent) -> bool:
+        """Whether an event may be a cause by itself: it should wake somebody, or came just when the job stopped."""
+        if event.ended and event.event.kind == "xid":
+            return False
+        return event.pages is not False or (event.host, event.event.first_line) in self.stopping
 
     def kernel_event(self, occurrence: Occurrence) -> KernelEvent | None:
         """The kernel event that an occurrence was made of, None where a training log told it."""
@@ -67,7 +76,13 @@ def run_incidents(case: Case) -> RunIncidents:
     events = [event for event in all_recent if last is None or not last.outlived(event)]
     occurrences = [Occurrence(e.event, e.host, e.at, e.uncertainty_s or 0.0) for e in events]
     occurrences += [each for each in _log_occurrences(case, logs) if recent(case, each.at)]
-    return RunIncidents(order(occurrences), {(e.host, e.event.first_line): e for e in events}, outlived)
+    stopping = [e for e in events if last is not None and part_of(e.event) in HARDWARE and last.came_with(e)]
+    return RunIncidents(
+        order=order(occurrences),
+        kernel={(e.host, e.event.first_line): e for e in events},
+        outlived=outlived,
+        stopping=frozenset((e.host, e.event.first_line) for e in stopping),
+    )
 
 
 def recent(case: Case, at: datetime | None) -> bool:

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from oncall.readings.incident import RunIncidents, consequence, overlap, suffered
+from oncall.readings.incident import HARDWARE, RunIncidents, consequence, overlap, suffered
 from oncall.readings.incident_order import Incident, Occurrence
-from oncall.readings.incident_part import Part, part_of
+from oncall.readings.incident_part import part_of
 from oncall.readings.kernel_set import KernelEvent
-
-_HARDWARE = frozenset({Part.FAULT, Part.LINK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,14 @@ def told_causes(
 ) -> tuple[Cause, ...]:
     """The causes that touch these hosts, the earliest first, with at least one event that `concerns` those asked about.
 
-    Where ranks suffered from some of them, only those count, and others that may have come as early.
+    Where ranks suffered from some of them, only those count, and others that may have come as early. Else what should
+    wake somebody counts before what only came at the moment of the stop.
     """
     causes = [cause for cause in _causes(incidents, hosts) if any(concerns(event) for event in cause.events)]
     hurting = [cause for cause in causes if cause.suffered]
     if not hurting:
-        return tuple(causes)
+        grave = [cause for cause in causes if any(event.pages is not False for event in cause.events)]
+        return tuple(grave or causes)
     return tuple(cause for cause in causes if cause in hurting or any(cause.rivals(other) for other in hurting))
 
 
@@ -58,7 +58,7 @@ def _causes(incidents: RunIncidents, hosts: Collection[str]) -> Iterator[Cause]:
     unplaced: dict[tuple[str, str | None], list[KernelEvent]] = {}
     by_id = {id(incident): incident for incident in incidents.order.incidents}
     for event in incidents.kernel.values():
-        if event.pages is False or event.host not in hosts:
+        if event.host not in hosts or not incidents.accuses(event):
             continue
         incident = incidents.of(event)
         if incident is None:
@@ -75,14 +75,14 @@ def _causes(incidents: RunIncidents, hosts: Collection[str]) -> Iterator[Cause]:
 def _hurts_by_itself(incidents: RunIncidents, incident: Incident, hosts: Collection[str]) -> bool:
     """A fault that no table would wake anybody for, but that ranks suffered from."""
     event = incidents.kernel_event(incident.first)
-    return event is not None and event.host in hosts and part_of(event.event) in _HARDWARE and suffered(incident)
+    return event is not None and event.host in hosts and part_of(event.event) in HARDWARE and suffered(incident)
 
 
 def _cause(incidents: RunIncidents, incident: Incident, faults: Iterable[KernelEvent]) -> Cause:
     """What came first is the cause if it is of the hardware; else the first that should wake somebody is."""
     known = tuple(faults)
     first = incidents.kernel_event(incident.first)
-    if first is None or (known and part_of(first.event) not in _HARDWARE):
+    if first is None or (known and part_of(first.event) not in HARDWARE):
         return Cause(known[0], known[0], known, None)
     hurt = next((event for event in known if event.host == first.host), first)
     return Cause(first, hurt, (first, *(event for event in known if event is not first)), incident)

@@ -119,22 +119,25 @@ def order(occurrences: Iterable[Occurrence]) -> IncidentOrder:
 
 
 def _moment(occurrence: Occurrence, at: datetime, part: Part) -> _Moment:
-    longest_s, shortest_s = _told_late_s(occurrence.event)
+    longest_s, shortest_s = told_late_s(occurrence.event)
     told, slack_s = at.timestamp(), occurrence.uncertainty_s
     return _Moment(occurrence, part, told - longest_s - slack_s, told - shortest_s + slack_s, told + slack_s)
 
 
-def _told_late_s(event: Event) -> tuple[float, float]:
+def told_late_s(event: Event) -> tuple[float, float]:
     """How long before its line an event began, at most and at least.
 
     A collective says how long it ran. The kernel looks for hung tasks once in `seconds`, and reports one that did not
-    move between two looks (kernel/hung_task.c). NFS over TCP speaks up after its time-out and retries.
+    move between two looks (kernel/hung_task.c). A soft lockup tells how long the CPU was held. NFS over TCP speaks up
+    after its time-out and retries.
     """
     ran_ms, seconds = event.number("ran_ms"), event.number("seconds")
     if ran_ms is not None:
         return ran_ms / 1000, ran_ms / 1000
     if event.kind == "hung_task" and seconds is not None:
         return 2.0 * seconds, float(seconds)
+    if event.kind == "soft_lockup" and seconds is not None:
+        return float(seconds), float(seconds)
     return (NFS_SILENCE_S, 0.0) if event.kind == "nfs_not_responding" else (0.0, 0.0)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from oncall.formats.event import Event
-from oncall.formats.kernel_summary import FOLLOWS_ANOTHER
+from oncall.formats.kernel_summary import FOLLOWS_ANOTHER, should_page
 from oncall.formats.xid_catalogue import XidMeaning, lookup
 
 
@@ -83,12 +83,13 @@ _PARTS: Mapping[str, Part] = {
             "hard_lockup",
             "rcu_stall",
             "mlx5_health",
+            "thermal_shutdown",
         ),
         Part.FAULT,
     ),
     **dict.fromkeys(("sxid", "nic_link", "mlx5_port_module", "nccl_ib_async_event"), Part.LINK),
     **dict.fromkeys(("nfs_not_responding", "lustre_error", "lustre_lost", "lustre_evicted"), Part.STORAGE),
-    **dict.fromkeys(("oom_kill", "segfault"), Part.JOB),
+    **dict.fromkeys(("oom_kill", "segfault", "trap"), Part.JOB),
     "hung_task": Part.STALL,
     "gsp_rate_limit": Part.FOLLOW_UP,
     **dict.fromkeys(
@@ -125,7 +126,11 @@ _ONLY_IF: Mapping[str, Callable[[Event], bool]] = {
     "ghes": lambda event: event.text("severity") in {"fatal", "recoverable"},
     "pcie_hotplug_link": lambda event: event.text("state") == "Down",
     "nic_link": lambda event: event.text("state") == "down",
+    "mlx5_port_module": lambda event: (event.text("event") or "").lower() != "cable plugged",
+    "mlx5_health": lambda event: "recovery succe" not in (event.text("text") or "").lower(),
+    "sxid": lambda event: should_page(event) is not False,
 }
+"""Of these kinds only some are trouble; the others are of a part that works, or that puts itself right."""
 
 
 def part_of(event: Event) -> Part | None:
@@ -137,15 +142,15 @@ def part_of(event: Event) -> Part | None:
 
 
 def _part_of_xid(event: Event) -> Part | None:
-    """An Xid that no table knows may be a cause; one that the catalogue gives no effect on a job informs only."""
+    """An Xid that no table knows may be a cause; one without effect on a job, by its line or its code, informs only."""
     decoded, code = event.fields.get("nvlink5"), event.number("xid")
-    if isinstance(decoded, dict) and decoded.get("injected") is True:
+    if isinstance(decoded, dict) and (decoded.get("injected") is True or decoded.get("fatal") is False):
         return None
     meaning: XidMeaning | None = None if code is None else lookup(code)
     if meaning is None or meaning.cause_class is None:
         return Part.FAULT
     if code in FOLLOWS_ANOTHER:
         return Part.FOLLOW_UP
-    if meaning.severity == "info":
+    if meaning.severity == "info" or (meaning.severity == "warn" and not meaning.page):
         return None
     return {"user-app": Part.JOB, "link": Part.LINK}.get(meaning.cause_class, Part.FAULT)

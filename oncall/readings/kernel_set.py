@@ -1,7 +1,7 @@
 """What the kernels of all nodes report, with times in UTC and GPUs named by rank where that is known."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from oncall.bundle.evidence import Evidence
@@ -11,6 +11,7 @@ from oncall.formats.kernel_summary import should_page
 from oncall.formats.kernel_time import EventTime, event_time
 from oncall.readings.boots import Boots
 from oncall.readings.clock import node_clock
+from oncall.readings.kernel_state import state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class KernelEvent:
 
     `at` is UTC, within `uncertainty_s` either way; None where the line holds no time. `pages` is whether it should
     wake somebody when it hits a running job, None where no table tells. `line` is the first line as logged. `before` is
-    the last boot for an event of an earlier one whose own time is not known.
+    the last boot for an event of an earlier one whose own time is not known. `ended` is whether a later line of the
+    same log says that it is over: the link came up, the server answers, the driver wants nothing done any more.
     """
 
     host: str
@@ -29,6 +31,7 @@ class KernelEvent:
     pages: bool | None
     line: str
     before: datetime | None = None
+    ended: bool = False
 
     @property
     def latest(self) -> datetime | None:
@@ -66,7 +69,7 @@ def kernel_set(evidence: Evidence) -> KernelSet:
         for part in parts:
             if part.name == "kernel":
                 read += [host] if cut is None else []
-                events += _events(evidence, host, part.data)
+                events += _with_ends(tuple(_events(evidence, host, part.data)))
             elif part.name == "refused":
                 refused[host] = part.text.strip().split("\n")[0] if part.text.strip() else "no reason given"
     return KernelSet(tuple(events), tuple(read), refused)
@@ -89,3 +92,12 @@ def _events(evidence: Evidence, host: str, data: bytes) -> Iterator[KernelEvent]
             line=lines[event.first_line - 1].decode("utf-8", "replace"),
             before=boots.last if earlier else None,
         )
+
+
+def _with_ends(events: Sequence[KernelEvent]) -> Iterator[KernelEvent]:
+    """The events of one log, each with whether a later one ends it."""
+    states = [state_of(event.event) for event in events]
+    last_end = {subject: at for at, (subject, over) in enumerate(states) if over}
+    for at, (event, (subject, over)) in enumerate(zip(events, states, strict=True)):
+        ended = subject is not None and not over and at < last_end.get(subject, -1)
+        yield replace(event, ended=True) if ended else event

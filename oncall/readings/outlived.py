@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from oncall.readings.case import Case
-from oncall.readings.incident_order import IN_FLIGHT_S
+from oncall.readings.incident_order import IN_FLIGHT_S, told_late_s
 from oncall.readings.kernel_set import KernelEvent
 from oncall.readings.progress import newest_step, stands_still
 
@@ -30,7 +30,18 @@ class LastStep:
     def outlived(self, event: KernelEvent) -> bool:
         """Whether so many steps ended after an event that it did not stop them."""
         after_s = self.after_s(event)
-        return after_s is not None and after_s > max(IN_FLIGHT_S, _RUN_AHEAD_STEPS * self.normal_s)
+        return after_s is not None and after_s > self._slack_s
+
+    def came_with(self, event: KernelEvent) -> bool:
+        """Whether an event came about when the step began that never ended, as far as clocks tell."""
+        if event.at is None or self.outlived(event):
+            return False
+        began = (event.at - self.ended).total_seconds() - (event.uncertainty_s or 0.0) - told_late_s(event.event)[0]
+        return began <= self._slack_s
+
+    @property
+    def _slack_s(self) -> float:
+        return max(IN_FLIGHT_S, _RUN_AHEAD_STEPS * self.normal_s)
 
     def preceded_by(self, event: KernelEvent) -> bool:
         """Whether a step ended after an event, be it the one that was under way."""

@@ -5,10 +5,11 @@ from collections.abc import Collection
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.hardware import accused_on, describe, ranks_of
+from oncall.readings.hardware import accused_on, ranks_of
 from oncall.readings.incident import run_incidents
 from oncall.readings.incident_part import Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
+from oncall.readings.kernel_words import describe
 from oncall.readings.process_table import process_table
 from oncall.readings.suspected import accusations
 from oncall.readings.training_names import like_training
@@ -62,7 +63,7 @@ def _finding(case: Case, event: KernelEvent) -> Finding:
     rss_kb = event.event.number("anon_rss_kb")
     held = f", which held {rss_kb / 1024**2:.0f} GiB" if memory and rss_kb else ""
     pid = event.event.number("pid")
-    who = f" of pid {pid}" if pid is not None else ""
+    who = f", pid {pid}" if pid is not None else ""
     return Finding(
         kind="out_of_memory" if memory else "program_error",
         text=f"{event.host}: {describe(event)}{who}{held}",

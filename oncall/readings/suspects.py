@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from oncall.readings.case import Case
-from oncall.readings.hardware import describe as describe_kernel
 from oncall.readings.kernel_set import kernel_set
+from oncall.readings.kernel_words import describe as describe_kernel
 from oncall.readings.process_table import process_table
 from oncall.readings.stack_set import own_stacks
 from oncall.readings.standings import describe as describe_stack

@@ -9,8 +9,9 @@ from oncall.flight_recorder.collective_table import CollectiveTable
 from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import hang
-from oncall.readings.hardware import describe, ranks_of
+from oncall.readings.hardware import ranks_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
+from oncall.readings.kernel_words import describe
 from oncall.readings.progress import newest_step
 from oncall.readings.stack_set import StackGroup, own_stacks
 from oncall.readings.standings import WORDS
