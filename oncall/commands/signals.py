@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
         told = {"schema": SCHEMA, "run": described.name, "at": now, "signals": rows}
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(told)).decode() + "\n")
     else:
-        sys.stdout.writelines(f"{neutral(line)}\n" for line in _lines(rows))
+        lines = _lines(rows) if evidence.coverage.answered else (_silence(described, evidence),)
+        sys.stdout.writelines(f"{neutral(line)}\n" for line in lines)
     return 0 if evidence.coverage.answered else NOT_ENOUGH
 
 
@@ -65,6 +66,12 @@ async def _ask(described: Run, names: tuple[str, ...], now: datetime, bundle: Bu
         return await server.put(folder, questions, boundary="oncall-signals", on_answer=lambda _: None)
     finally:
         server.close()
+
+
+def _silence(run: Run, evidence: Evidence) -> str:
+    """What there is to say where no query was answered: the same of each signal."""
+    why = "; ".join(dict.fromkeys(evidence.coverage.missing.values()))
+    return f"no signal is known: {run.prometheus.url} answered none of {len(evidence.asked)} queries: {why}"
 
 
 def _lines(rows: tuple[SignalRow, ...]) -> Iterator[str]:

@@ -55,6 +55,9 @@ def test_without_a_prometheus_it_says_so(url: str, tmp_path: Path) -> None:
         code, rows = signals(folder)
         assert code == 12
         assert {row["problem"] for row in rows.values()} == {"connection refused: nothing listens there"}
+        ended = subprocess.run([ONCALL, "signals", "run42"], cwd=folder, capture_output=True, text=True, check=False)
+        assert ended.stdout.startswith(f"no signal is known: {url} answered none of ")
+        assert ended.stdout.count("\n") == 1
         return
     run_file = folder / "run42.toml"
     run_file.write_text(run_file.read_text().replace('[prometheus]\nurl = ""\n', ""))
