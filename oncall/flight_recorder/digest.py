@@ -18,7 +18,7 @@ class Digester:
 
     def __init__(self) -> None:
         self._reader = EntryReader()
-        self._groups: dict[tuple[str, str, tuple[int, ...]], Group] = {}
+        self._groups: dict[tuple[str, str, str], Group] = {}
         self._members: dict[str, tuple[int, ...]] = {}
 
     def digest(self, reduced: Mapping[str, Any], rank: int, source: str, host: str | None) -> RankDump:
@@ -59,19 +59,23 @@ class Digester:
         groups = {}
         for key, value in _mapping(raw).items():
             if isinstance(value, dict):
-                row = (key, _text(value.get("desc")) or "", self._ranks(value.get("ranks")))
-                group = self._groups.get(row)
-                group = group if group is not None else self._groups.setdefault(row, Group(*row))
-                groups[group.name] = group
+                row = (key, _text(value.get("desc")) or "", _listed(value.get("ranks")))
+                if row not in self._groups:
+                    self._groups[row] = Group(row[0], row[1], self._ranks(row[2]))
+                groups[key] = self._groups[row]
         return groups
 
-    def _ranks(self, raw: object) -> tuple[int, ...]:
-        text = raw if isinstance(raw, str) else ",".join(str(r) for r in _list(raw)[:MAX_WORLD] if _is_int(r))
+    def _ranks(self, text: str) -> tuple[int, ...]:
         known = self._members.get(text)
         if known is None:
             numbers = (int(n) for n in _NUMBER.findall(text))
             known = self._members[text] = tuple(dict.fromkeys(n for n in numbers if n < MAX_WORLD))
         return known
+
+
+def _listed(ranks: object) -> str:
+    """A list of ranks as the recorder writes it: as text: a world of thousands is compared quickly."""
+    return ranks if isinstance(ranks, str) else ",".join(str(r) for r in _list(ranks)[:MAX_WORLD] if _is_int(r))
 
 
 def _names_by_id(names: Mapping[str, str], config: Mapping[str, Group], status: Mapping[str, Any]) -> dict[str, str]:
@@ -105,7 +109,7 @@ def _span_s(ops: Sequence[Op], oldest_ns: int | None) -> float | None:
 
 
 def _counters(raw: object) -> Counters:
-    values = _mapping(raw)
+    values = raw if isinstance(raw, dict) else {}
 
     def count(key: str) -> int | None:
         value = values.get(key)

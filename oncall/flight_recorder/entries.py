@@ -34,16 +34,8 @@ _OP_ALIASES = {
 }
 
 _NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "time_created_ns")
-_PROGRESS = ("pg_id", "state", "retired", "frames")
-_CALL = (
-    "process_group",
-    "profiling_name",
-    "is_p2p",
-    "input_sizes",
-    "input_dtypes",
-    "output_sizes",
-    "output_dtypes",
-)
+_PROGRESS = ("pg_id", "process_group", "state", "retired", "frames")
+_CALL = ("profiling_name", "is_p2p", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _own_fields = itemgetter(*_NUMBERS, *_PROGRESS)
 _call_fields = itemgetter(*_CALL)
 _ABSENT = dict.fromkeys((*_NUMBERS, *_PROGRESS, *_CALL))
@@ -57,8 +49,6 @@ class Label(NamedTuple):
 
 
 class _Call(NamedTuple):
-    group: str
-    desc: str | None
     signature: Signature
     peers: tuple[int, int] | None
 
@@ -67,7 +57,7 @@ class EntryReader:
     """Reads entries of many dumps; equal stacks, signatures and names of different ranks become one object."""
 
     def __init__(self) -> None:
-        self._calls: dict[bytes, _Call | None] = {}
+        self._calls: dict[bytes, _Call] = {}
         self._signatures: dict[Signature, Signature] = {}
         self._stacks: dict[bytes, Stack] = {}
         self._distinct_stacks: dict[Stack, Stack] = {}
@@ -84,8 +74,8 @@ class EntryReader:
         """
         try:
             return self._read(entries, device)
-        except (KeyError, TypeError, OverflowError):
-            return self._read([_mended(entry) for entry in entries if _is_numbered(entry)], device)
+        except (KeyError, IndexError, TypeError, OverflowError):
+            return self._read([_mended(entry) for entry in entries if _is_usable(entry)], device)
 
     def _read(self, entries: list[Any], device: bool) -> tuple[tuple[Op, ...], dict[str, Label]]:
         if not entries:
@@ -94,47 +84,54 @@ class EntryReader:
         # An array refuses what is no number of 64 bits; it also frees the memory blocks that the file's own numbers
         # would keep from being used again.
         records, seqs, p2p_seqs, times = (array("q", column) for column in islice(columns, len(_NUMBERS)))
-        own_ids, states, retired, frames = columns
-        calls = [self._call(fields) for fields in map(_call_fields, entries)]
+        own_ids, groups, states, retired, frames = columns
+        names = _names(groups)
         done = [state == "completed" for state in states]
         if not device:
             done = [over or flag is True for over, flag in zip(done, retired, strict=True)]
-        rows = zip(records, seqs, p2p_seqs, times, calls, done, self._read_stacks(frames), strict=True)
         ops = [
-            Op(record, call.group, seq, p2p_seq, call.signature, over, time if time > 0 else None, stack, call.peers)
-            for record, seq, p2p_seq, time, call, over, stack in rows
-            if call is not None
+            Op(record, name, seq, p2p_seq, call.signature, over, time if time > 0 else None, stack, call.peers)
+            for record, name, seq, p2p_seq, call, over, time, stack in zip(
+                records,
+                map(self._texts.setdefault, names, names),
+                seqs,
+                p2p_seqs,
+                map(self._call, map(_call_fields, entries)),
+                done,
+                times,
+                self._read_stacks(frames),
+                strict=True,
+            )
         ]
-        return tuple(ops), _labels(calls, own_ids)
+        return tuple(ops), self._labels(names, own_ids, groups)
 
-    def _call(self, fields: tuple[Any, ...]) -> _Call | None:
-        """What was called in which group, remembered by value: the ranks of a job call the same; None: nonsense."""
+    def _labels(self, names: Iterable[str], own_ids: Iterable[Any], groups: Iterable[Any]) -> dict[str, Label]:
+        labels: dict[str, Label] = {}
+        for name, own_id, group in zip(names, own_ids, groups, strict=True):
+            if name not in labels:
+                desc = group[1] if len(group) > 1 else None
+                labels[name] = Label(own_id, self.share(desc[:MAX_TEXT]) if isinstance(desc, str) else None)
+        return labels
+
+    def _call(self, fields: tuple[Any, ...]) -> _Call:
+        """What was called, remembered by value: the ranks of a job call the same."""
         # Version 4 of `marshal` writes a repeated object as a reference, so lists of lists cannot unfold to gigabytes.
         try:
             key = marshal.dumps(fields, 4)
         except ValueError:  # nested deeper than any shape
-            return None
-        if key in self._calls:
-            return self._calls[key]
-        call = self._calls[key] = self._checked_call(fields)
+            return self._checked_call(fields)
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = self._checked_call(fields)
         return call
 
-    def _checked_call(self, fields: tuple[Any, ...]) -> _Call | None:
-        group, name, is_p2p, sizes_in, types_in, sizes_out, types_out = fields
-        if not (isinstance(group, (list, tuple)) and group and isinstance(group[0], str) and len(group[0]) <= MAX_TEXT):
-            return None
-        desc = group[1][:MAX_TEXT] if len(group) > 1 and isinstance(group[1], str) else None
+    def _checked_call(self, fields: tuple[Any, ...]) -> _Call:
+        name, is_p2p, sizes_in, types_in, sizes_out, types_out = fields
         text = name[:MAX_TEXT] if isinstance(name, str) else ""
-        ends = transfer_of(text) if is_p2p is True else None
-        op, peers = ends or (_canonical(text), None)
+        op, peers = (transfer_of(text) if is_p2p is True else None) or (_canonical(text), None)
         dtypes = _first_type(types_in) + _first_type(types_out)
         signature = Signature(self.share(op), dtypes, _elements(sizes_in), _elements(sizes_out))
-        return _Call(
-            self.share(group[0]),
-            None if desc is None else self.share(desc),
-            self._signatures.setdefault(signature, signature),
-            peers,
-        )
+        return _Call(self._signatures.setdefault(signature, signature), peers)
 
     def _read_stacks(self, column: Iterable[Any]) -> list[Stack]:
         # The unpickler gives one object for a frame that is written once, so identity tells equal stacks of one file.
@@ -162,16 +159,26 @@ class EntryReader:
         return shared
 
 
-def _labels(calls: Iterable[_Call | None], own_ids: Iterable[Any]) -> dict[str, Label]:
-    labels: dict[str, Label] = {}
-    for call, own_id in zip(calls, own_ids, strict=True):
-        if call is not None and call.group not in labels:
-            labels[call.group] = Label(own_id, call.desc)
-    return labels
+def _names(groups: Iterable[Any]) -> list[str]:
+    """The names of process groups, given as (name, description); raises TypeError where one is no name."""
+    names = [group[0] for group in groups]
+    if not (
+        set(map(type, groups)) <= {list, tuple} and set(map(type, names)) == {str} and max(map(len, names)) <= MAX_TEXT
+    ):
+        raise TypeError("no name of a process group")
+    return names
 
 
-def _is_numbered(entry: object) -> bool:
-    return isinstance(entry, dict) and _is_number(entry.get("record_id")) and _is_number(entry.get("collective_seq_id"))
+def _is_usable(entry: object) -> bool:
+    """Whether an entry is told from others by its number, and says which operation of which group it is of."""
+    if not (
+        isinstance(entry, dict) and _is_number(entry.get("record_id")) and _is_number(entry.get("collective_seq_id"))
+    ):
+        return False
+    try:
+        return bool(_names([entry.get("process_group")]))
+    except (KeyError, IndexError, TypeError):
+        return False
 
 
 def _mended(entry: dict[str, Any]) -> dict[str, Any]:
