@@ -1,7 +1,7 @@
 """The newest checkpoint that the job has written, as its folder and its logs tell."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -10,7 +10,7 @@ from oncall.readings.case import Case
 from oncall.readings.clock import age_s, node_clock
 from oncall.readings.finding import Role
 from oncall.readings.log_set import log_set
-from oncall.readings.loss import STEPS_BACK
+from oncall.readings.loss_end import STEPS_BACK
 from oncall.readings.saves import saves
 from oncall.run.numbers import whole
 
@@ -33,8 +33,31 @@ def newest_checkpoint(case: Case) -> Checkpoint | None:
 
     Where the loss was lost, only one that lies STEPS_BACK steps before that is good.
     """
+    for found in _known(case):
+        good = [each for each in found if _is_good(case, each)]
+        if good:
+            return max(good, key=lambda each: each.step)
+    return None
+
+
+def way_back(case: Case) -> str:
+    """Which checkpoint to go back to, for the sentence that says so; why there is none where the loss was lost."""
+    newest = newest_checkpoint(case)
+    if newest is not None:
+        return f" (step {newest.step:,})"
+    if not _lost_at(case):
+        return ""
+    steps = [each.step for found in _known(case) for each in found]
+    if not steps:
+        return " (no checkpoint was seen)"
+    if all(step is None for step in _lost_at(case)):
+        return " (no log tells at which step the loss was lost, so none that was seen is known to be good)"
+    return f" (none that was seen lies so far back: the oldest is of step {min(steps):,})"
+
+
+def _known(case: Case) -> tuple[Sequence[Checkpoint], ...]:
+    """All checkpoints that the trainer notes, that logs tell of, and that lie in the folder."""
     listed = case.view("logs", _in_folder) or ()
-    tracked = [each for each in listed if each.source.endswith(_TRACKER)]
     logs = case.view("logs", log_set)
     told = [
         Checkpoint(step, f"{file.host}:{file.path}", None)
@@ -42,12 +65,7 @@ def newest_checkpoint(case: Case) -> Checkpoint | None:
         for event in file.events
         if event.kind == "checkpoint_done" and (step := event.number("step")) is not None
     ]
-    bound = _bound(case)
-    for found in (tracked, told, listed_checkpoints(case)):
-        good = [each for each in found if bound is None or each.step <= bound]
-        if good:
-            return max(good, key=lambda each: each.step)
-    return None
+    return [each for each in listed if each.source.endswith(_TRACKER)], told, listed_checkpoints(case)
 
 
 def listed_checkpoints(case: Case) -> tuple[Checkpoint, ...]:
@@ -58,10 +76,15 @@ def listed_checkpoints(case: Case) -> tuple[Checkpoint, ...]:
     return tuple({each.step: each for each in listed if each.step not in unfinished}.values())
 
 
-def _bound(case: Case) -> int | None:
-    lost = [f.sequence for f in case.findings if f.kind == "loss_not_finite" and f.role is Role.ORIGIN]
+def _lost_at(case: Case) -> list[int | None]:
+    """The steps at which findings say that the loss was lost."""
+    return [f.sequence for f in case.findings if f.kind == "loss_not_finite" and f.role is Role.ORIGIN]
+
+
+def _is_good(case: Case, checkpoint: Checkpoint) -> bool:
+    lost = _lost_at(case)
     first = min((step for step in lost if step is not None), default=None)
-    return None if first is None else first - STEPS_BACK
+    return not lost or (first is not None and checkpoint.step <= first - STEPS_BACK)
 
 
 def _in_folder(evidence: Evidence) -> tuple[Checkpoint, ...]:

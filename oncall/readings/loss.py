@@ -1,97 +1,112 @@
 """Is the loss a number? If not, since which step, and what data was that?"""
 
-import re
+from collections.abc import Sequence
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import LogSet, log_set
+from oncall.readings.log_set import LogFile, log_set
+from oncall.readings.loss_end import STEPS_BACK, LossEnd, lost_loss, newest_history
 from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
 from oncall.run.nodes import fold_ranks
 
-STEPS_BACK = 100
-"""How far before a loss that is not finite a checkpoint is good: what ruins a loss builds up for so long."""
-
-_RAISED = re.compile(
-    r"(?:Error|Exception)\b(?=.*(?:loss|grad)).*(?:non-?finite|not finite|\bnan\b|\binf\b)", re.IGNORECASE
-)
+_AGAIN_AND_AGAIN = 3
+"""Steps of the last hundred that lost their loss before others that are finite: one may be chance, three are not."""
 
 
 def loss(case: Case) -> Judgement:
     """Is the loss a number?
 
-    `not-finite`: a step of this attempt has a loss of NaN or infinity, or the trainer stopped over one. `finite`: every
-    step that the logs show has a finite one. `unknown`: no log tells a loss.
+    `not-finite`: the last step of this attempt has a loss of NaN or infinity, or the trainer stopped over one and has
+    not got past that step since. `recurring`: the last one is finite, and several of the last hundred were not.
+    `finite`: the last one is finite. `unknown`: no log tells a loss.
     """
+    end = lost_loss(case)
+    if end is not None:
+        finding = _finding(case, end)
+        return Judgement(verdict="not-finite", reason=finding.text, findings=(finding,))
     logs = case.view("logs", log_set)
-    newest = newest_history(logs) if logs else None
-    if logs is None or newest is None:
+    newest = newest_history(loss_histories(logs)) if logs else None
+    if newest is None:
         return unknown("no step line in any log: " + case.coverage("logs").describe())
-    bad = newest.first_bad
-    if bad is not None:
-        finding = _finding(case, logs, newest, bad)
-        return Judgement(verdict="not-finite", reason=finding.text, findings=(finding,))
-    raised = raised_line(logs)
-    if raised is not None:
-        last = newest.steps[-1]
-        finding = _raised_finding(case, raised, last)
-        return Judgement(verdict="not-finite", reason=finding.text, findings=(finding,))
-    with_loss = [step for step in newest.steps if step.loss is not None]
-    if not with_loss:
+    told = newest.with_loss
+    if not told:
         return unknown(f"{len(newest.steps)} step lines, and none of them tells a loss")
-    reason = f"the loss is finite in all {len(with_loss)} steps seen, up to step {with_loss[-1].step}"
-    return Judgement(verdict="finite", reason=reason)
+    return _recovered(newest, told) or _finite(told)
 
 
-def newest_history(logs: LogSet) -> LossHistory | None:
-    """The history of the newest attempt that has done steps."""
-    found = logs.current()
-    attempts = {file.attempt for file in found}
-    histories = [history for history in loss_histories(logs) if history.steps]
-    newest = [history for history in histories if history.attempt in attempts]
-    return next(reversed(newest or histories), None)
+def _finite(told: Sequence[StepValues]) -> Judgement:
+    return Judgement(
+        verdict="finite", reason=f"the loss is finite in all {len(told)} steps seen, up to {told[-1].step}"
+    )
 
 
-def raised_line(logs: LogSet) -> Citation | None:
-    """The line by which a framework says that it stops since the loss is not finite, in the current attempt."""
-    for file in logs.current():
-        for line in reversed(file.lines):
-            if _RAISED.search(line):
-                return Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
-    return None
+def _recovered(history: LossHistory, told: Sequence[StepValues]) -> Judgement | None:
+    """A step that was skipped or came to nothing, with finite ones after it."""
+    last = told[-1].step
+    bad = [step for step in told if not step.finite and step.step > last - STEPS_BACK]
+    if not bad:
+        return None
+    again = len(bad) >= _AGAIN_AND_AGAIN
+    steps = ", ".join(str(step.step) for step in bad[-5:])
+    since = last - bad[-1].step
+    words = f"at {len(bad)} of the last {STEPS_BACK} steps, the last of them {steps}" if again else f"at step {steps}"
+    finding = Finding(
+        kind="loss_not_finite",
+        text=f"the loss was not finite {words}, and has been for {since} steps since",
+        role=Role.ORIGIN if again else Role.CONTEXT,
+        grade=Grade.SURE,
+        sequence=bad[0].step,
+        cites=tuple(_cite(step) for step in bad[-4:]),
+    )
+    verdict = "recurring" if again else "finite"
+    return Judgement(verdict=verdict, reason=finding.text, findings=(finding,))
 
 
-def _finding(case: Case, logs: LogSet, history: LossHistory, bad: StepValues) -> Finding:
-    since = "since" if history.before(bad.step, STEPS_BACK) else "since before"
-    at = f", {bad.samples:,} samples in" if bad.samples is not None else ""
-    ranks, who = _ranks(logs, bad.step)
+def _cite(step: StepValues) -> Citation:
+    return Citation(probe="logs", host=step.file.host, file=step.file.path, text=step.line)
+
+
+def _finding(case: Case, end: LossEnd) -> Finding:
+    ranks, who = _ranks(end.history.files, end.step)
     named = f"; {who} {fold_ranks(ranks)}" if ranks else ""
     return Finding(
         kind="loss_not_finite",
-        text=f"the loss is not finite {since} step {bad.step}{at}{named}",
+        text=f"{_since(end)}{named}{_started_again(case, end)}",
         role=Role.ORIGIN,
-        grade=Grade.SURE,
+        grade=Grade.LIKELY if end.seen == 1 and end.skipped else Grade.SURE,
         ranks=ranks,
         hosts=case.ranks.hosts_of(ranks),
-        sequence=bad.step,
-        cites=(Citation(probe="logs", host=bad.file.host, file=bad.file.path, text=bad.file.line(bad.event)),),
+        sequence=end.step,
+        cites=(end.cite,),
     )
 
 
-def _raised_finding(case: Case, raised: Citation, last: StepValues) -> Finding:
-    at = f", {last.samples:,} samples in" if last.samples is not None else ""
-    return Finding(
-        kind="loss_not_finite",
-        text=f"the framework stopped since the loss is not finite, after step {last.step}{at}",
-        role=Role.ORIGIN,
-        grade=Grade.SURE,
-        sequence=last.step + 1,
-        cites=(raised,),
-    )
+def _since(end: LossEnd) -> str:
+    at = f", {end.samples:,} samples in" if end.samples is not None else ""
+    if end.step is None:
+        return "the framework stopped since the loss is not finite; no line tells at which step"
+    if not end.seen:
+        late = f", or up to {end.late} steps later" if end.late else ""
+        return f"the framework stopped since the loss is not finite at step {end.step}{at}{late}"
+    if end.seen == 1 and end.skipped:
+        return f"the loss is not finite at step {end.step}{at}, the last one seen; the optimizer skipped it"
+    since = "since" if end.history.before(end.step, STEPS_BACK) else "since before"
+    return f"the loss is not finite {since} step {end.step}{at}"
 
 
-def _ranks(logs: LogSet, step: int) -> tuple[tuple[int, ...], str]:
+def _started_again(case: Case, end: LossEnd) -> str:
+    """What the launcher has done since, where that has not come to the step yet."""
+    logs = case.view("logs", log_set)
+    newest = loss_histories(logs)[-1] if logs else end.history
+    if newest.start == end.history.start:
+        return ""
+    come = f"is at step {newest.steps[-1].step}" if newest.steps else "has done no step yet"
+    return f", in attempt {end.history.attempt}; attempt {newest.attempt} {come}"
+
+
+def _ranks(files: Sequence[LogFile], step: int | None) -> tuple[tuple[int, ...], str]:
     """The ranks on which Megatron's rerun machine met the value first (core/rerun_state_machine.py)."""
-    told = [e for file in logs.current() for e in file.events if e.kind == "rerun_unexpected"]
+    told = [event for file in files for event in file.events if event.kind == "rerun_unexpected"]
     ranks = {rank for e in told if e.number("step") == step and (rank := e.number("rank")) is not None}
     return tuple(sorted(ranks)), "first on rank" if len(ranks) == 1 else "first on ranks"

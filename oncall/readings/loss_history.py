@@ -1,4 +1,4 @@
-"""Losses, gradient norms and loss scales of each attempt, step by step, as the logs show them."""
+"""Losses, gradient norms and loss scales of each start of the job, step by step, as the logs show them."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,13 +9,16 @@ from oncall.readings.log_set import LogFile, LogSet
 
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 
+Start = tuple[str | None, int | None]
+"""A start of the job: the folder of an older launch, None for the one that runs now, and the launcher's attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepValues:
     """What one step line says. A value that the line does not tell is None; one that is not finite is NaN or infinite.
 
-    `samples` is what the run had consumed by then, `skipped` whether the optimizer skipped the step, `nan` whether the
-    framework itself counts it as not finite.
+    `samples` is what the run had consumed by then and `batch` what one step takes, `skipped` whether the optimizer
+    skipped the step, `nan` whether the framework itself counts it as not finite.
     """
 
     step: int
@@ -24,6 +27,7 @@ class StepValues:
     loss_scale: float | None
     attention_logit: float | None
     samples: int | None
+    batch: int | None
     skipped: bool
     nan: bool
     file: LogFile
@@ -34,18 +38,34 @@ class StepValues:
         """Whether the loss is a number, as far as the line tells."""
         return not self.nan and (self.loss is None or math.isfinite(self.loss))
 
+    @property
+    def line(self) -> str:
+        """The words of the line itself."""
+        return self.file.line(self.event)
+
 
 @dataclass(frozen=True, slots=True)
 class LossHistory:
-    """The steps of one attempt in order; `attempt` is None where no folder tells it."""
+    """One start of the job: its steps in order, and all its logs; `attempt` is None where no folder tells it."""
 
-    attempt: int | None
+    start: Start
     steps: tuple[StepValues, ...]
+    files: tuple[LogFile, ...]
 
     @property
-    def first_bad(self) -> StepValues | None:
-        """The first step whose loss is not finite, None where all are."""
-        return next((step for step in self.steps if not step.finite), None)
+    def attempt(self) -> int | None:
+        """The launcher's number of it."""
+        return self.start[1]
+
+    @property
+    def runs_now(self) -> bool:
+        """Whether it belongs to the launch that is the newest on its node."""
+        return self.start[0] is None
+
+    @property
+    def with_loss(self) -> tuple[StepValues, ...]:
+        """The steps that tell whether the loss is a number: one that was skipped may tell no loss at all."""
+        return tuple(step for step in self.steps if step.loss is not None or not step.finite)
 
     def before(self, step: int, count: int) -> tuple[StepValues, ...]:
         """Up to `count` steps before a step, oldest first."""
@@ -53,38 +73,67 @@ class LossHistory:
 
 
 def loss_histories(logs: LogSet) -> tuple[LossHistory, ...]:
-    """The history of each attempt, oldest first. Of several ranks' lines for one step the worst counts."""
-    steps: dict[int | None, dict[int, StepValues]] = {}
+    """The history of each start, oldest first. Of several ranks' lines for one step the worst counts."""
+    current = {(file.host, file.path) for file in logs.current()}
+    files: dict[Start, list[LogFile]] = {}
     for file in logs.files:
+        own_launch = file.run_folder is None or file.run_folder == logs.run_folders.get(file.host)
+        attempt = logs.attempt if (file.host, file.path) in current else file.attempt
+        files.setdefault((None if own_launch else f"{file.host}:{file.run_folder}", attempt), []).append(file)
+    found = [LossHistory(start, _steps(own), tuple(own)) for start, own in files.items()]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(history: LossHistory) -> tuple[bool, int, float]:
+    """Older launches first, and of these the one that was written to longest ago."""
+    written = max((-file.age_s for file in history.files if file.age_s is not None), default=0.0)
+    attempt = -1 if history.attempt is None else history.attempt
+    return (True, attempt, 0.0) if history.runs_now else (False, 0, written)
+
+
+def _steps(files: Iterable[LogFile]) -> tuple[StepValues, ...]:
+    steps: dict[int, StepValues] = {}
+    for file in files:
+        bar: int | None = None
         for event in file.events:
-            values = _values(file, event)
-            if values is None:
-                continue
-            own = steps.setdefault(file.attempt, {})
-            known = own.get(values.step)
-            if known is None or (known.finite and (not values.finite or known.loss is None)):
-                own[values.step] = values
-    order = sorted(steps, key=lambda attempt: -1 if attempt is None else attempt)
-    return tuple(LossHistory(a, tuple(steps[a][step] for step in sorted(steps[a]))) for a in order)
+            if event.kind == "progress_bar":
+                bar = event.number("step")
+            values = _values(file, event, bar) if event.kind == "step" else None
+            if values is not None and _tells_more(values, steps.get(values.step)):
+                steps[values.step] = values
+    return tuple(steps[step] for step in sorted(steps))
 
 
-def _values(file: LogFile, event: Event) -> StepValues | None:
-    step = event.number("step")
-    if event.kind != "step" or step is None:
+def _tells_more(values: StepValues, known: StepValues | None) -> bool:
+    return known is None or (known.finite and (not values.finite or known.loss is None))
+
+
+def _values(file: LogFile, event: Event, bar: int | None) -> StepValues | None:
+    """What a step line says; Hugging Face's names no step, which stands in the progress bar before it."""
+    told = event.number("step")
+    step = told if told is not None else bar
+    if step is None:
         return None
     fields = event.fields
+    grad_norm = _number(fields.get("grad_norm"))
     return StepValues(
         step=step,
         loss=_number(fields.get("loss")),
-        grad_norm=_number(fields.get("grad_norm")),
+        grad_norm=grad_norm,
         loss_scale=_number(fields.get("loss_scale")),
         attention_logit=_attention_logit(fields.get("losses"), fields.get("moe")),
         samples=event.number("consumed_samples"),
+        batch=event.number("global_batch_size"),
         skipped=(event.number("skipped") or 0) > 0,
-        nan=(event.number("nan") or 0) > 0,
+        nan=(event.number("nan") or 0) > 0 or _hides_its_loss(event, grad_norm),
         file=file,
         event=event,
     )
+
+
+def _hides_its_loss(event: Event, grad_norm: float | None) -> bool:
+    """Hugging Face's Trainer logs a loss of NaN as 0 (`logging_nan_inf_filter`, on by default in transformers 4.x)."""
+    return event.fields.get("framework") == "hf" and grad_norm is not None and not math.isfinite(grad_norm)
 
 
 def _number(value: Json) -> float | None:

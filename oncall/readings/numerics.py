@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import log_set
-from oncall.readings.loss import STEPS_BACK, newest_history
-from oncall.readings.loss_history import StepValues
+from oncall.readings.loss_end import STEPS_BACK, lost_loss
+from oncall.readings.loss_history import LossHistory, StepValues
 
 _ENOUGH = 20
 _LATE = 10
@@ -26,20 +25,19 @@ def numerics(case: Case) -> Judgement:
     the loss scale was halved several times. `sudden`: all three were as usual. `unknown`: too few steps before are
     seen.
     """
-    logs = case.view("logs", log_set)
-    history = newest_history(logs) if logs else None
-    if history is None or not history.steps:
-        return unknown("no step line in any log")
-    bad = history.first_bad
-    end = bad.step if bad else history.steps[-1].step + 1
-    before = history.before(end, STEPS_BACK)
-    if len(before) < _ENOUGH:
+    lost = lost_loss(case)
+    if lost is None or not lost.history.steps:
+        return unknown("no step line of before the loss was lost is in any log read")
+    end = lost.step if lost.step is not None else lost.history.steps[-1].step + 1
+    before = lost.history.before(end, STEPS_BACK)
+    fell = _overflows(lost.history, end) if before else None
+    if len(before) < _ENOUGH and fell is None:
         return unknown(f"only {len(before)} steps before step {end} are in the logs read")
     for verdict, name, value in _SIGNALS:
         words = _grew(name, before, value)
         if words is not None:
             return _judgement(verdict, f"{words} before step {end}", before)
-    fell = _scale_fell(before)
+    fell = fell or _scale_fell(before)
     if fell is not None:
         return _judgement("scale-fell", f"{fell} before step {end}", before)
     if all(step.grad_norm is None for step in before):
@@ -73,6 +71,22 @@ def _scale_fell(steps: Sequence[StepValues]) -> str | None:
     if len(scales) < _ENOUGH or scales[-1] > max(scales) / _HALVINGS:
         return None
     return f"the loss scale fell from {max(scales):.6g} to {scales[-1]:.6g} ({skipped} steps skipped)"
+
+
+def _overflows(history: LossHistory, end: int) -> str | None:
+    """DeepSpeed tells the scale only where a step overflows (runtime/fp16/loss_scaler.py)."""
+    scales: list[float] = []
+    for file in history.files:
+        step: int | None = None
+        for event in file.events:
+            if event.kind == "step":
+                step = event.number("step")
+            scale = event.fields.get("attempted_scale") if event.kind == "loss_scale_overflow" else None
+            if isinstance(scale, int | float) and step is not None and end - STEPS_BACK <= step <= end:
+                scales.append(float(scale))
+    if not scales or scales[-1] > max(scales) / _HALVINGS:
+        return None
+    return f"the loss scale fell from {max(scales):.6g} to {scales[-1]:.6g} in {len(scales)} steps that overflowed"
 
 
 def _judgement(verdict: str, words: str, before: Sequence[StepValues]) -> Judgement:

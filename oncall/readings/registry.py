@@ -119,7 +119,7 @@ _ALL = (
         needs=("logs",),
         verdicts=("same-step", "same-host", "same-error", "different"),
     ),
-    _reading("loss", loss, needs=("logs",), verdicts=("not-finite", "finite")),
+    _reading("loss", loss, needs=("logs",), verdicts=("not-finite", "recurring", "finite")),
     _reading("self-stop", self_stop, needs=("logs", "processes"), verdicts=("stopped", "going-on")),
     _reading("nan-position", nan_position, needs=("logs",), verdicts=("same-position", "other-position", "first-time")),
     _reading("numerics", numerics, needs=("logs",), verdicts=("logits-grew", "gradients-grew", "scale-fell", "sudden")),

@@ -3,7 +3,8 @@
 from oncall.readings.case import Case
 from oncall.readings.finding import Judgement, unknown
 from oncall.readings.log_set import log_set
-from oncall.readings.loss import newest_history, raised_line
+from oncall.readings.loss_end import lost_loss
+from oncall.readings.loss_history import loss_histories
 from oncall.readings.process_table import process_table
 
 
@@ -15,18 +16,19 @@ def self_stop(case: Case) -> Judgement:
     """
     logs = case.view("logs", log_set)
     table = case.view("processes", process_table)
-    raised = raised_line(logs) if logs else None
-    if raised is not None:
-        return Judgement(verdict="stopped", reason=f"{raised.host}: {raised.text}")
+    end, newest = lost_loss(case), loss_histories(logs)[-1:] if logs else ()
+    again = end is not None and bool(newest) and newest[0].start != end.history.start
+    if end is not None and end.raised and not again:
+        return Judgement(verdict="stopped", reason=f"{end.cite.host}: {end.cite.text}")
     coverage = case.coverage("processes")
     running = len(table.by_rank()) if table else 0
     if not running:
         if not coverage.complete:
             return unknown(f"no process seen, but {coverage.describe()}")
         return Judgement(verdict="stopped", reason="no training process is left")
-    history = newest_history(logs) if logs else None
-    bad = history.first_bad if history else None
-    if history is None or bad is None:
+    if end is None or end.step is None:
         return unknown(f"{running} processes run, but no log shows the step at which the loss was lost")
-    after = history.steps[-1].step - bad.step
-    return Judgement(verdict="going-on", reason=f"{running} processes run; {after} more steps after step {bad.step}")
+    if again:
+        return Judgement(verdict="going-on", reason=f"the launcher started it again; {running} processes run")
+    after = end.history.steps[-1].step - end.step
+    return Judgement(verdict="going-on", reason=f"{running} processes run; {after} more steps after step {end.step}")

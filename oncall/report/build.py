@@ -7,7 +7,7 @@ from oncall.playbook.engine import Walk, Walker
 from oncall.playbook.model import Ending
 from oncall.playbook.texts import contact_texts
 from oncall.readings.case import Case
-from oncall.readings.checkpoints import newest_checkpoint
+from oncall.readings.checkpoints import way_back
 from oncall.readings.finding import Finding, Role
 from oncall.report.account import build_account, by_hand, carrying, number, state_of
 from oncall.report.certainty import grade_of, shows_a_stop
@@ -102,12 +102,11 @@ def _texts(walk: Walk, origins: tuple[Finding, ...], hosts: tuple[str, ...]) -> 
     told = "; ".join(finding.text for finding in origins)
     if not told and last.overruling is not None:
         told = f"the operator says so: {last.overruling.reason}"
-    checkpoint = newest_checkpoint(case)
     return {
         "run": case.run.name,
         "what": told or "what was seen does not tell",
         "hosts": fold_hosts(hosts) or "the host",
-        "step": f" (step {checkpoint.step:,})" if checkpoint else "",
+        "step": way_back(case),
         **contact_texts(case.run.contacts),
     }
 

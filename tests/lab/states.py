@@ -290,6 +290,13 @@ def lost_again(stage: Stage, number: int) -> None:
     stage.put(stage.nodes[0], "logs/run42_x/attempt_1/0/stdout.log", again)
 
 
+def lost_at_times(stage: Stage) -> None:
+    """Every twentieth step has no finite loss; the last one has."""
+    steps = range(6901, 7001)
+    told = (step(n, 7001 - n, loss="NAN", nan=1) if n % 20 == 10 else step(n, 7001 - n) for n in steps)
+    stage.put(stage.nodes[0], "logs/run42_x/attempt_0/0/stdout.log", "".join(told))
+
+
 # --- a run that has slowed down, as Prometheus tells it
 
 
@@ -551,6 +558,7 @@ LOSSES: dict[str, Case] = {
     "from one step to the next": one("loss-not-finite", "sudden", lambda s: lost(s, before())),
     "a log that begins too late": one("loss-not-finite", "unexplained", lambda s: lost(s, before(), since=5)),
     "the same data again": one("loss-not-finite", "data-owner", lambda s: lost_again(s, 7001)),
+    "single steps lost": one("loss-not-finite", "recurring", lost_at_times),
     "other data": one("loss-not-finite", "numerics-owner", lambda s: lost_again(s, 7300)),
 }
 LOOPS: dict[str, Case] = {

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from oncall.flight_recorder.model import Grade
 from oncall.playbook.loader import load
 from oncall.readings.checkpoints import newest_checkpoint
 from oncall.report.build import build_report
@@ -62,6 +63,10 @@ CASES: dict[str, Callable[[Scene], Scene]] = {
         rank_log(steps(BEFORE) + lost(), attempt=0, age_s=4000),
         rank_log(steps(range(7200, 7300)) + lost(7300), attempt=1),
     ),
+    "recurring": lambda scene: logs(
+        scene,
+        rank_log("".join(step_line(n, loss="NAN", skipped=1) if n % 20 == 10 else step_line(n) for n in BEFORE)),
+    ),
     "finite": lambda scene: logs(scene, rank_log(steps(BEFORE))),
     "not-enough": lambda scene: logs(scene, log("/l/launcher.log", "torchrun begins\n")),
 }
@@ -103,6 +108,131 @@ def test_the_framework_that_stopped_by_itself_is_told_from_one_that_goes_on(tmp_
     assert goes_on.steps[1].verdict == "going-on"
 
 
+TITAN = (
+    "[titan] 2026-03-03 02:50:00,000 - root - INFO - step: {step:2}  loss:  2.10412  grad_norm:  0.8123"
+    "  memory: 61.38GiB(77.42%)  tps: 3,412  tflops: 413.9  mfu: 41.85%\n"
+)
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n{words}\n'
+STOPPED: dict[str, tuple[str, Callable[[int], str]]] = {
+    "torchtitan": (
+        "RuntimeError: Loss is not finite (global_avg_loss=nan) at step {step}. Stopping training.",
+        lambda step: TITAN.format(step=step),
+    ),
+    "torchtitan, one step in ten": (
+        "RuntimeError: Loss is not finite (global_avg_loss=nan) at step {step}. Stopping training.",
+        lambda step: TITAN.format(step=step) if step % 10 == 0 else "",
+    ),
+    "Megatron's rerun machine": (
+        "RuntimeError: Rank 6, node n2, device 2, iteration {step}: Unexpected result nan"
+        " (message='found NaN in local forward loss calculation')",
+        step_line,
+    ),
+    "Megatron before it": (
+        "AssertionError: Rank 6: found NaN in local forward loss calculation. Device: 2, node: n2",
+        step_line,
+    ),
+    "DeepSpeed": (
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+        lambda step: f"steps: {step} loss: 2.7713 iter time (s): 3.980 samples/sec: 8.040\n",
+    ),
+}
+"""The words in which a framework says that it stops, with the lines of its steps before."""
+
+
+def stops(framework: str, step: int, attempt: int, *, folder: str = "run42_x") -> list[Part]:
+    """An attempt that came from 171 steps before and stopped over the loss at this step, which it does not log."""
+    words, tell = STOPPED[framework]
+    place = f"/l/{folder}/attempt_{attempt}/0"
+    age_s = 60 if folder == "run42_x" and attempt else 4000
+    told = "".join(tell(n) for n in range(step - 171, step))
+    return [
+        log(f"{place}/stdout.log", told, age_s=age_s),
+        log(f"{place}/stderr.log", RAISED.format(words=words.format(step=step)), age_s=age_s),
+    ]
+
+
+@pytest.mark.parametrize("framework", STOPPED)
+def test_frameworks_that_stop_by_themselves_tell_the_same_data_from_other(framework: str, tmp_path: Path) -> None:
+    for second, conclusion in ((1371, "data-owner"), (901, "numerics-owner")):
+        (folder := tmp_path / conclusion).mkdir()
+        scene = logs(Scene(folder), *stops(framework, 1371, 0), *stops(framework, second, 1))
+        scene.say("processes", {"node001": [], "node002": []})
+        walked = concludes(scene, "loss-not-finite")
+        assert walked.conclusion_id == conclusion
+        assert f"at step {second}" in walked.findings[0].text
+
+
+def test_an_operators_new_launch_that_stops_at_the_same_step_is_the_data_too(tmp_path: Path) -> None:
+    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0, folder="run42_a"), *stops("torchtitan", 1371, 1))
+    assert concludes(scene, "loss-not-finite").conclusion_id == "data-owner"
+
+
+def test_a_launcher_that_has_started_it_again_has_not_mended_it(tmp_path: Path) -> None:
+    """Attempt 2 has come from step 1200 to 1300: at 1371 it will meet what ended attempts 0 and 1."""
+    third = log("/l/run42_x/attempt_2/0/stdout.log", "".join(TITAN.format(step=n) for n in range(1200, 1301)), age_s=1)
+    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0), *stops("torchtitan", 1371, 1), third)
+    walked = concludes(scene, "loss-not-finite")
+    assert (walked.conclusion_id, walked.steps[1].verdict) == ("data-owner", "going-on")
+    assert "in attempt 1; attempt 2 is at step 1300" in walked.findings[0].text
+
+
+def test_an_attempt_that_got_past_the_step_is_sound(tmp_path: Path) -> None:
+    second = log("/l/run42_x/attempt_1/0/stdout.log", "".join(TITAN.format(step=n) for n in range(1300, 1400)), age_s=1)
+    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0), second)
+    assert concludes(scene, "loss-not-finite").conclusion_id == "finite"
+
+
+def test_a_step_that_recovered_is_no_lost_loss(tmp_path: Path) -> None:
+    """One NaN at step 1300, and 99 finite steps after it: the weights are sound."""
+    text = steps(range(1200, 1300)) + step_line(1300, loss="NAN", nan=1, skipped=1) + steps(range(1301, 1400))
+    walked = concludes(logs(Scene(tmp_path), rank_log(text)), "loss-not-finite")
+    assert walked.conclusion_id == "finite"
+    assert walked.findings[0].text == "the loss was not finite at step 1300, and has been for 99 steps since"
+
+
+def test_the_first_step_of_those_that_stayed_lost_is_told(tmp_path: Path) -> None:
+    text = steps(range(6900, 6950)) + lost(6950) + steps(range(6951, BAD)) + lost() + lost(BAD + 1)
+    walked = concludes(logs(Scene(tmp_path), rank_log(text)), "loss-not-finite")
+    assert (walked.findings[0].sequence, walked.findings[0].grade) == (BAD, Grade.SURE)
+
+
+def test_one_skipped_step_at_the_very_end_is_not_sure_yet(tmp_path: Path) -> None:
+    text = steps(BEFORE) + step_line(BAD, loss="INF", norm="inf", skipped=1)
+    walked = concludes(logs(Scene(tmp_path), rank_log(text)), "loss-not-finite")
+    assert walked.findings[0].grade is Grade.LIKELY
+    assert "the last one seen; the optimizer skipped it" in walked.findings[0].text
+
+
+def test_skipped_steps_that_print_no_loss_are_no_lost_loss(tmp_path: Path) -> None:
+    """Megatron leaves the loss out of the line of a skipped iteration."""
+    line = step_line(BAD, skipped=1, scale=32768.0).replace(" lm loss: 2.104E+00 |", "")
+    walked = concludes(logs(Scene(tmp_path), rank_log(steps(BEFORE) + line)), "loss-not-finite")
+    assert walked.conclusion_id == "finite"
+
+
+def test_deepspeed_tells_its_scale_where_it_overflows(tmp_path: Path) -> None:
+    words, tell = STOPPED["DeepSpeed"]
+    scales = [65536, 32768, 16384, 8192, 4096]
+    overflow = "[2026-01-12 21:03:21,000] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0"
+    falls = "".join(f"{overflow} Skipping step. Attempted loss scale: {s}, reducing to {s // 2}\n" for s in scales)
+    told = rank_log("".join(tell(n) for n in range(1360, 1371)) + falls)
+    scene = logs(Scene(tmp_path), told, rank_log(RAISED.format(words=words), stream="stderr"))
+    walked = concludes(scene, "loss-not-finite")
+    assert walked.conclusion_id == "scale-collapse"
+    assert "from 65536 to 4096 in 5 steps that overflowed" in walked.findings[-1].text
+
+
+@pytest.mark.parametrize("line", ["{'loss': 0.0, 'grad_norm': nan", "{'loss': 'nan', 'grad_norm': 'inf'"])
+def test_hugging_face_hides_its_loss_and_names_the_step_in_the_bar(line: str, tmp_path: Path) -> None:
+    """Both lines as transformers 4.x and 5.x print them; the step stands in the bar alone."""
+    bar = "  8%|8         | {step}/5150 [0:21:40<4:09:12,  3.16s/it]  "
+    sound = "{{'loss': 2.99, 'grad_norm': 1.31, 'learning_rate': 4.5e-05, 'epoch': 0.08}}\n"
+    text = "".join(bar.format(step=n) + sound.format() for n in range(300, 412))
+    text += bar.format(step=412) + line + ", 'learning_rate': 4.5e-05, 'epoch': 0.1}\n"
+    walked = concludes(logs(Scene(tmp_path), rank_log(text)), "loss-not-finite")
+    assert (walked.steps[0].verdict, walked.findings[0].sequence) == ("not-finite", 412)
+
+
 def test_an_error_about_nan_in_something_else_is_no_lost_loss(tmp_path: Path) -> None:
     raised = log("/l/run42_x/attempt_0/3/stderr.log", "ValueError: could not convert string to float: 'nan x'\n")
     assert (
@@ -130,6 +260,32 @@ def test_a_checkpoint_too_near_the_loss_is_not_gone_back_to(tmp_path: Path) -> N
     found = newest_checkpoint(concludes(scene, "loss-not-finite").case)
     assert found is not None
     assert found.step == 6900
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ({7000: 60}, "before (none that was seen lies so far back: the oldest is of step 7,000) and skip"),
+        ({}, "before (no checkpoint was seen) and skip"),
+        ({7000: 60, 6800: 1300}, "before (step 6,800) and skip"),
+    ],
+)
+def test_an_action_says_which_checkpoint_or_that_there_is_none(
+    folder: dict[int, int], words: str, tmp_path: Path
+) -> None:
+    rows = "".join(f"{int(NOW.timestamp()) - age} /c/iter_{step}\n" for step, age in folder.items())
+    scene = logs(Scene(tmp_path), rank_log(steps(BEFORE) + lost()), ("checkpoints", {"path": "/c"}, rows))
+    report = build_report(concludes(scene, "loss-not-finite"), bundle="", took_s=0.0)
+    assert words in report.actions[1].say
+
+
+def test_without_a_step_no_checkpoint_is_known_to_be_good(tmp_path: Path) -> None:
+    raised = RAISED.format(words="RuntimeError: Train loss contains a NaN.")
+    listing: Part = ("checkpoints", {"path": "/c"}, f"{int(NOW.timestamp()) - 60} /c/iter_7000\n")
+    walked = concludes(logs(Scene(tmp_path), rank_log(raised, stream="stderr"), listing), "loss-not-finite")
+    assert walked.steps[0].verdict == "not-finite"
+    assert newest_checkpoint(walked.case) is None
+    assert "no log tells at which step" in build_report(walked, bundle="", took_s=0.0).actions[1].say
 
 
 RESTART = '[actions]\nrestart = "sbatch --export=RESUME_STEP={step} train.sbatch"\n'

@@ -1,0 +1,142 @@
+"""Where a start of the job lost its loss: by its step lines, or by the exception with which its framework stopped."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+
+from oncall.readings.case import Case
+from oncall.readings.finding import Citation
+from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
+
+STEPS_BACK = 100
+"""How far before a loss that is not finite a checkpoint is good: what ruins a loss builds up for so long."""
+
+_RAISED = re.compile(
+    r"(?:^|[\s:\]])(?:\w+\.)*\w*(?:Error|Exception): (?P<words>"
+    r"(?=.*(?:[Ll]oss|[Gg]rad))(?=.*(?:[Nn]on-?finite|not finite|\b(?:nan|NaN|NAN|inf|Inf|INF|infinite)\b)).*"
+    r"|.*loss scale already at minimum.*|.*[Mm]inimum loss scale reached.*)"
+)
+"""How frameworks say that they stop over the loss.
+
+torchtitan's trainer.py (v0.3), Megatron's rerun_state_machine.py and the assertions before it, PyTorch Lightning's
+`detect_nan`, Composer's NaNMonitor; DeepSpeed's fp16/loss_scaler.py and fairseq's where no smaller scale is left.
+"""
+_RAISERS = (b"Error: ", b"Exception: ")
+_STEP = re.compile(r"\b(?:step|iteration|iter)\b[ =:#]{1,3}(\d{1,12})\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class LossEnd:
+    """The end of a loss in one start of the job.
+
+    `step` is the first one that lost it, None where nothing tells; it may have been up to `late` steps later, since not
+    every step is logged. `samples` is what the run had consumed by then, `batch` what one step takes. `raised` says
+    that the framework stopped over it, `seen` how many steps without a finite loss the logs show, and `skipped` whether
+    the optimizer skipped them all.
+    """
+
+    history: LossHistory
+    step: int | None
+    late: int
+    samples: int | None
+    batch: int | None
+    raised: bool
+    seen: int
+    skipped: bool
+    cite: Citation
+
+
+def lost_loss(case: Case) -> LossEnd | None:
+    """The newest loss that was lost, looked for once.
+
+    Where the launcher has started the job again since, it counts until that start has got past the step.
+    """
+    return case.once(lost_loss, ("logs",), partial(_newest, case.view("logs", log_set)))
+
+
+def loss_end(history: LossHistory) -> LossEnd | None:
+    """Where this start lost its loss; None where its last one is finite and no framework stopped over it.
+
+    A step that lost it before others that are finite spoilt nothing: what it computed was thrown away.
+    """
+    told = history.with_loss
+    bad = tuple(takewhile(lambda step: not step.finite, reversed(told)))[::-1]
+    raised = _raised(history.files)
+    if bad:
+        return _logged(history, bad, raised)
+    end = _not_logged(history, *raised) if raised is not None else None
+    return end if end is None or end.step is None or not told or told[-1].step < end.step else None
+
+
+def newest_history(histories: Iterable[LossHistory]) -> LossHistory | None:
+    """The newest start that has done steps."""
+    return next(reversed([each for each in histories if each.steps]), None)
+
+
+def _newest(logs: LogSet | None) -> LossEnd | None:
+    histories = loss_histories(logs) if logs is not None else ()
+    passed: int | None = None
+    for history in reversed(histories):
+        if not history.runs_now:
+            break
+        end = loss_end(history)
+        if end is not None:
+            return end if passed is None or end.step is None or passed < end.step else None
+        if history.steps:
+            passed = max(history.steps[-1].step, passed or 0)
+    return None
+
+
+def _logged(history: LossHistory, bad: tuple[StepValues, ...], raised: tuple[str, Citation] | None) -> LossEnd:
+    first = bad[0]
+    own = Citation(probe="logs", host=first.file.host, file=first.file.path, text=first.line)
+    return LossEnd(
+        history=history,
+        step=first.step,
+        late=0,
+        samples=first.samples,
+        batch=first.batch,
+        raised=raised is not None,
+        seen=len(bad),
+        skipped=all(step.skipped for step in bad),
+        cite=raised[1] if raised is not None else own,
+    )
+
+
+def _not_logged(history: LossHistory, words: str, cite: Citation) -> LossEnd:
+    """Frameworks that stop by themselves do so before they log the step; most name it in what they say."""
+    last = history.steps[-1] if history.steps else None
+    named = _STEP.search(words)
+    step = int(named[1]) if named else last.step + 1 if last is not None else None
+    every = last.step - history.steps[-2].step if last is not None and len(history.steps) > 1 else 1
+    samples = None
+    if last is not None and step is not None and last.samples is not None and last.batch is not None:
+        samples = last.samples + (step - last.step) * last.batch
+    return LossEnd(
+        history=history,
+        step=step,
+        late=0 if named else every - 1,
+        samples=samples,
+        batch=last.batch if last is not None else None,
+        raised=True,
+        seen=0,
+        skipped=False,
+        cite=cite,
+    )
+
+
+def _raised(files: Iterable[LogFile]) -> tuple[str, Citation] | None:
+    """What a framework said as it stopped over the loss, and where; the words that name a step go before others."""
+    found: list[tuple[str, Citation]] = []
+    for file in files:
+        if not any(word in file.tail for word in _RAISERS):
+            continue
+        for line in reversed(file.lines):
+            if raised := _RAISED.search(line):
+                cite = Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
+                found.append((raised["words"], cite))
+                break
+    return next((each for each in found if _STEP.search(each[0])), found[0] if found else None)
