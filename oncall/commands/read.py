@@ -1,18 +1,16 @@
 """Read files that somebody sent: training and torchrun logs, py-spy, Flight Recorder, kernel and metric dumps.
 
 Each file is recognised by what it holds, compressed (gzip, zstd) or not. Several files of one incident are summed up
-together. A folder stands for all files in it; `-` is standard input.
+together. A folder stands for all files in it; `-` is standard input. Exit code: 0 all were read, whatever they say, 2
+one could not be.
 """
 
 import argparse
 import json
 import os
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-import zstandard
 
 from oncall.errors import UsageError
 from oncall.flight_recorder import analyse, load_blobs
@@ -21,18 +19,20 @@ from oncall.formats.event import Json, Parsed
 from oncall.formats.kernel import read_kernel
 from oncall.formats.kinds import kinds_text
 from oncall.formats.metrics import read_metrics
+from oncall.formats.packed import Unpacked, unpack
 from oncall.formats.pyspy import read_pyspy
 from oncall.formats.recognise import Format, rank_of_path, recognise
 from oncall.formats.steps_trace import read_trace
 from oncall.formats.summary import ReadFile, summarise
 from oncall.formats.torchrun import read_torchrun
+from oncall.neutral import neutral
 from oncall.report.read_text import read_text
+from oncall.run.model import MOST_RANKS
 
 SCHEMA = "oncall.read/1"
 MAX_BYTES = 4 * 1024**3
 MAX_FILES = 20_000
 _UNRECOGNISED_SHOWN = 20
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,28 +61,28 @@ def _files_in(folder: str) -> Iterator[str]:
     yield from unlisted
 
 
-def _unpacked(data: bytes, name: str) -> bytes:
+def _raw(name: str) -> bytes:
     try:
-        if data.startswith(_GZIP):
-            return zlib.decompressobj(wbits=31).decompress(data, MAX_BYTES)
-        if data.startswith(_ZSTD):
-            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-                return bytes(reader.read(MAX_BYTES))
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise UsageError(f"{name} cannot be unpacked: {error}") from None
-    return data
-
-
-def _content(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read(MAX_BYTES)
-    path = Path(name)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{name} is larger than 4 GiB", f"read its end: tail -c 1G {name} | oncall read -")
-        return path.read_bytes()
+        if name == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(name).open("rb") as file:  # bounded: a device has no size and no end
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
+
+
+def content(name: str) -> Unpacked:
+    """What a file that somebody sent holds, unpacked. Raises UsageError where it cannot be read, or is too large."""
+    data = _raw(name)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{name} is larger than 4 GiB", f"read its end: tail -c 1G {name} | oncall read -")
+    try:
+        held = unpack(data, MAX_BYTES)
+    except ValueError as error:
+        raise UsageError(f"{name} cannot be unpacked: {error}") from error
+    if not held.whole:
+        sys.stderr.write(f"oncall: {neutral(name)} is cut short or damaged; what could be unpacked of it is read\n")
+    return held
 
 
 def _parse(data: bytes, name: str, rank: int | None, known: Format) -> Parsed:
@@ -99,7 +99,7 @@ def read_file(name: str, rank: int | None = None) -> ReadFile:
 
     A Flight Recorder dump says nothing by itself: `answer` takes all of them together.
     """
-    data = _unpacked(_content(name), name)
+    data = content(name).data
     named = rank_of_path(name)
     rank = named if named is not None else rank
     known = recognise(data)
@@ -137,7 +137,7 @@ def answer(names: Sequence[str], rank: int | None = None) -> dict[str, Json]:
     summary = summarise(files)
     dumps = [each.name for each in files if each.format is Format.FLIGHT_RECORDER and each.name != "-"]
     if dumps:
-        summary["flight_recorder"] = recorder_json(analyse(load_blobs((name, _content(name)) for name in dumps)))
+        summary["flight_recorder"] = recorder_json(analyse(load_blobs((name, _raw(name)) for name in dumps)))
     events: list[Json] = [event.as_json() for each in files for event in each.parsed.events]
     return {"schema": SCHEMA, "files": listed, "events": events, "summary": summary}
 
@@ -147,9 +147,12 @@ def run(args: argparse.Namespace) -> int:
     if args.kinds:
         sys.stdout.write(kinds_text())
         return 0
+    if args.rank is not None and not 0 <= args.rank < MOST_RANKS:
+        raise UsageError(f"--rank must be between 0 and {MOST_RANKS - 1:,}")
     names = list(_paths(args.files))
     if not names:
-        raise UsageError("no file to read", "oncall read FILE…, or - for standard input")
+        where = f" in {', '.join(args.files)}" if args.files else ""
+        raise UsageError(f"no file to read{where}", "oncall read FILE…, or - for standard input")
     if len(names) > MAX_FILES:
         raise UsageError(f"{len(names)} files are more than {MAX_FILES}", "name the files or a smaller folder")
     said = answer(names, args.rank)

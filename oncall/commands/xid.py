@@ -1,14 +1,15 @@
 """Explain NVIDIA Xid and NVSwitch SXid codes, or read a kernel log and explain what it holds.
 
 `oncall xid 79` explains a code; `oncall xid FILE` or `oncall xid < FILE` reads dmesg, journalctl or kern.log in any of
-their time formats. Exit code: 0 nothing in the log should wake anybody, 10 something should, 11 something may, since no
-table knows it, 12 the log is empty. Explaining codes always ends with 0.
+their time formats, packed with gzip or zstd or not. Exit code: 0 nothing in the log should wake anybody, 10 something
+should, 11 something may, since no table knows it, 12 the log is empty, cut short or no kernel log. Explaining codes
+always ends with 0.
 """
 
 import argparse
 import json
 import sys
-from pathlib import Path
+from dataclasses import dataclass
 
 import msgspec
 
@@ -17,14 +18,26 @@ from oncall.formats.event import Event, Json, Parsed
 from oncall.formats.kernel import read_kernel
 from oncall.formats.kernel_summary import should_page
 from oncall.formats.kernel_time import EventTime, event_time
+from oncall.formats.recognise import Format, recognise
 from oncall.formats.xid_catalogue import FIRST_SXID, SXidMeaning, XidMeaning, lookup, lookup_sxid, sxid_unit
+from oncall.neutral import neutral
 from oncall.report.xid_text import code_text, log_text
 
 SCHEMA = "oncall.xid/1"
 NOTHING_PAGES, PAGES, UNDECIDED, NO_EVIDENCE = 0, 10, 11, 12
 
-MAX_BYTES = 4 * 1024**3
 _DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """What a file holds, and how far that can be trusted: nothing follows from the silence of what is no kernel log."""
+
+    name: str
+    parsed: Parsed
+    empty: bool
+    known: bool
+    whole: bool
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,20 +54,22 @@ def run(args: argparse.Namespace) -> int:
     if not words:
         raise UsageError("nothing to explain", "give a code (oncall xid 79), a kernel log, or pipe one in")
     codes = [_code(word) for word in words if _is_number(word)]
-    logs = [(word, *_read(word)) for word in words if not _is_number(word)]
+    logs = [_read(word) for word in words if not _is_number(word)]
+    for log in logs:
+        if not log.known and not log.empty:
+            sys.stderr.write(f"oncall: {neutral(log.name)} has no line of a kernel log; `oncall read` takes any file\n")
     if args.json:
         answer: dict[str, Json] = {
             "schema": SCHEMA,
             "codes": [_code_json(code) for code in codes],
-            "files": [_log_json(name, parsed) for name, _, parsed in logs],
+            "files": [_log_json(log) for log in logs],
         }
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
-        blocks = [code_text(code) for code in codes] + [
-            log_text(name, parsed, empty=not size) for name, size, parsed in logs
-        ]
+        blocks = [code_text(code) for code in codes]
+        blocks += [log_text(log.name, log.parsed, empty=log.empty) for log in logs]
         sys.stdout.write("\n".join(blocks))
-    return max((_outcome(size, parsed) for _, size, parsed in logs), default=NOTHING_PAGES)
+    return max(map(_outcome, logs), default=NOTHING_PAGES)
 
 
 def _is_number(word: str) -> bool:
@@ -69,27 +84,26 @@ def _code(word: str) -> int:
     return int(word)
 
 
-def _read(name: str) -> tuple[int, Parsed]:
+def _read(name: str) -> _Log:
+    from oncall.commands.read import content
+
     try:
-        if name == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(
-            f"{name}: {error.strerror}", "a code is a number; anything else is taken for a file"
-        ) from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{name} is larger than {MAX_BYTES >> 30} GiB", "cut out the time of the incident")
-    return len(data), read_kernel(data, name)
+        held = content(name)
+    except UsageError as error:
+        hint = error.hint or "a code is a number; anything else is taken for a file"
+        raise UsageError(error.cause, hint) from error
+    parsed = read_kernel(held.data, name)
+    known = bool(parsed.events or parsed.unrecognised) or recognise(held.data) is Format.KERNEL
+    return _Log(name, parsed, empty=not held.data, known=known, whole=held.whole)
 
 
-def _outcome(size: int, parsed: Parsed) -> int:
-    if not size:
+def _outcome(log: _Log) -> int:
+    page = log.parsed.summary["page"] if log.parsed.summary else False
+    if page:
+        return PAGES
+    if log.empty or not log.known or not log.whole:
         return NO_EVIDENCE
-    page = parsed.summary["page"] if parsed.summary else False
-    return PAGES if page else UNDECIDED if page is None or parsed.unrecognised else NOTHING_PAGES
+    return UNDECIDED if page is None or log.parsed.unrecognised else NOTHING_PAGES
 
 
 def _code_json(code: int) -> dict[str, Json]:
@@ -108,9 +122,12 @@ def _plain(meaning: XidMeaning | SXidMeaning) -> dict[str, Json]:
     return {name: value for name, value in fields.items() if name != "code"}
 
 
-def _log_json(name: str, parsed: Parsed) -> dict[str, Json]:
+def _log_json(log: _Log) -> dict[str, Json]:
+    parsed = log.parsed
     return {
-        "file": name,
+        "file": log.name,
+        "kernel_log": log.known,
+        "whole": log.whole,
         "summary": dict(parsed.summary) if parsed.summary else None,
         "events": [_event_json(event) for event in parsed.events],
         "unrecognised": list(parsed.unrecognised),

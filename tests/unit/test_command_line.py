@@ -57,7 +57,7 @@ def test_help_goes_through_what_the_terminal_cannot_show_are_escaped() -> None:
 
 def test_json_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
     log = tmp_path / "é.log"
-    log.write_text("nothing\n")
+    log.write_text("[ 1.000000] eth0: up\n")
     ended = subprocess.run(
         [*ONCALL, "xid", "--json", str(log)],
         check=True,

@@ -141,6 +141,22 @@ def test_no_state_folder_can_be_written_to(monkeypatch: pytest.MonkeyPatch, caps
     assert "--bundle" in said
 
 
+def test_a_negative_rank_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.log").write_text("x\n")
+    assert main(["read", "--rank", "-1", "x.log"]) == 2
+    assert "--rank must be between 0 and 999,999" in capsys.readouterr().err
+
+
+def test_a_device_without_an_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("oncall.commands.read.MAX_BYTES", 1 << 20)
+    for command in ("read", "xid"):
+        assert main([command, "/dev/zero"]) == 2
+        said = capsys.readouterr()
+        assert "/dev/zero is larger than" in said.out + said.err
+
+
 def test_an_exporter_without_a_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["exporter", "--run", "", "."]) == 2
     assert "--run must not be empty" in capsys.readouterr().err

@@ -1,11 +1,14 @@
 """`oncall xid`: explains codes, and what a kernel log holds."""
 
+import gzip
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from oncall.cli import main
 
@@ -69,10 +72,42 @@ def test_an_unknown_code_is_not_called_harmless(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [(LOST, 10), (APP, 0), (UNKNOWN, 11), ("", 12), ("[ 1.000000] eth0: up\n", 0), ("NVRM: Xid (PCI:0000\n", 11)],
+    [
+        (LOST, 10),
+        (APP, 0),
+        (UNKNOWN, 11),
+        ("", 12),
+        ("[ 1.000000] eth0: up\n", 0),
+        ("NVRM: Xid (PCI:0000\n", 11),
+        ("dear diary\n", 12),
+        ("79\n", 12),
+        ("\0\0\0\0", 12),
+    ],
 )
 def test_exit_code_says_whether_to_wake_somebody(text: str, code: int, tmp_path: Path) -> None:
     assert run(write(tmp_path, text)) == code
+
+
+def test_the_silence_of_what_is_no_kernel_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--json", write(tmp_path, "dear diary\n")) == 12
+    said = capsys.readouterr()
+    assert json.loads(said.out)["files"][0]["kernel_log"] is False
+    assert "has no line of a kernel log; `oncall read` takes any file" in said.err
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_log_that_was_rotated_and_packed(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "kern.log.2"
+    path.write_bytes(pack(LOST.encode()))
+    assert run(str(path)) == 10
+
+
+def test_nothing_in_half_a_packed_log_is_not_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "kern.log.2.gz"
+    quiet = "".join(f"[ {second}.000000] eth0: up {second * 7919 % 104729}\n" for second in range(20_000))
+    path.write_bytes(gzip.compress(quiet.encode())[:-5000])
+    assert run(str(path)) == 12
+    assert "is cut short or damaged" in capsys.readouterr().err
 
 
 def test_a_log_from_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
