@@ -25,15 +25,17 @@ def resolve(dumps: Mapping[int, RankDump], world_size: int | None) -> Groups:
     """Collect groups from the group tables; those without a table (gloo) from the ranks that used them."""
     numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     known: list[Group] = []
+    # Equal groups of different dumps are mostly one object, see Digester, and to hash a world for each dump takes long.
+    by_object: dict[int, int] = {}
     of: dict[int, dict[str, int]] = {rank: {} for rank in dumps}
     for rank, dump in dumps.items():
         for name, group in dump.config.items():
             if name and group.ranks:
-                key = (name, group.ranks)
-                if key not in numbers:
-                    numbers[key] = len(known)
-                    known.append(group)
-                of[rank][name] = numbers[key]
+                if id(group) not in by_object:
+                    by_object[id(group)] = numbers.setdefault((name, group.ranks), len(known))
+                    if by_object[id(group)] == len(known):
+                        known.append(group)
+                of[rank][name] = by_object[id(group)]
     _place_untabled(dumps, known, of)
     highest = max((rank for group in known for rank in group.ranks), default=-1)
     size = max(highest, *dumps, (world_size or 0) - 1) + 1 if dumps else world_size or 0
