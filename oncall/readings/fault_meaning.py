@@ -9,6 +9,7 @@ from oncall.readings.finding import Citation, Finding, Judgement, unknown
 from oncall.readings.incident import run_incidents
 from oncall.readings.incident_cause import told_causes
 from oncall.readings.kernel_set import KernelEvent
+from oncall.readings.kernel_words import wanted_action
 
 _ACTIONS: Mapping[str, str] = {
     "ignore": "nothing to do about the GPU",
@@ -41,24 +42,50 @@ def _verdict(event: KernelEvent) -> str:
     """A fault without a code is a host's, a link's or a lost GPU's: none of these passes by itself."""
     code, switch = event.event.number("xid"), event.event.number("sxid")
     if code is not None:
-        meaning = lookup(code)
-        if meaning is None or meaning.action is None:
-            return "uncatalogued"
-        return "restart" if meaning.action in _MILD and event.pages is not False else "leave"
+        return _verdict_of_xid(event, event.event.number("caused_by_xid") or code)
     return "uncatalogued" if switch is not None and lookup_sxid(switch) is None else "leave"
+
+
+def _verdict_of_xid(event: KernelEvent, code: int) -> str:
+    """What the driver itself asks for goes before what a table advises: a recovery action, a reset.
+
+    A follow-up counts as the code that it names as its cause.
+    """
+    fields = event.event.fields
+    if (
+        wanted_action(event.event) is not None
+        or fields.get("reset_required") is True
+        or fields.get("drain_reset") is True
+    ):
+        return "leave"
+    meaning = lookup(code)
+    if meaning is None or meaning.action is None:
+        return "uncatalogued"
+    return "restart" if meaning.action in _MILD and event.pages is not False else "leave"
 
 
 def _meanings(event: KernelEvent) -> Iterator[Finding]:
     code, switch = event.event.number("xid"), event.event.number("sxid")
     text = None
     if code is not None:
-        text = f"Xid {code}: {_words(lookup(code))}"
+        text = _meaning_of_xid(event, code)
     elif switch is not None:
         known = lookup_sxid(switch)
         text = f"SXid {switch}: {(known.meaning if known else None) or 'in no table that this program has'}"
     if text is not None:
         cite = Citation(probe="kernel", host=event.host, line=event.event.first_line, text=event.line[:400])
         yield Finding(kind="observation", text=text, grade=Grade.SURE, hosts=(event.host,), cites=(cite,))
+
+
+def _meaning_of_xid(event: KernelEvent, code: int) -> str:
+    """What the driver wants done, or the cause that it names, in place of what a table says of a code for either."""
+    wanted, cause = wanted_action(event.event), event.event.number("caused_by_xid")
+    if wanted is not None:
+        return f"Xid {code}: the driver now wants {wanted!r} for this GPU"
+    if cause is not None:
+        return f"Xid {code}, caused by Xid {cause}: {_words(lookup(cause))}"
+    asks = event.event.fields.get("reset_required") is True or event.event.fields.get("drain_reset") is True
+    return f"Xid {code}: {_words(lookup(code))}" + ("; the driver asks for a reset of the GPU" if asks else "")
 
 
 def _words(meaning: XidMeaning | None) -> str:

@@ -16,7 +16,7 @@ from oncall.readings.outlived import last_step
 from oncall.readings.suspected import accusations
 from oncall.run.nodes import fold_hosts
 
-_GPU_KINDS = frozenset({"xid", "sxid", "gpu_lost", "gsp_heartbeat_timeout", "rm_init_failed", "gpu_memsys_error"})
+GPU_KINDS = frozenset({"xid", "sxid", "gpu_lost", "gsp_heartbeat_timeout", "rm_init_failed", "gpu_memsys_error"})
 _AT_ONCE_S = 1.0
 """A power rail or PCIe switch that fails takes its GPUs along within this; the driver tells of one after the other."""
 _FEW = 8
@@ -103,7 +103,7 @@ def ranks_of(case: Case, event: KernelEvent) -> tuple[int, ...]:
     """The ranks on the GPU that an event is about; all of the host's for its other faults; none where not known."""
     own = case.ranks.on(event.host)
     if event.pci_address is None:
-        return own if event.event.kind not in _GPU_KINDS else ()
+        return own if event.event.kind not in GPU_KINDS else ()
     return tuple(rank for rank in own if case.ranks.places[rank].pci_address == event.pci_address)
 
 
@@ -120,7 +120,7 @@ def _origin(case: Case, cause: Cause, causes: Sequence[Cause], *, unseen: bool) 
     unsure = cause.hurt.pages is not True or event.at is None or not tied or rivals or scope.of_another(event) or unseen
     went_on = _went_on(case, event)
     return Finding(
-        kind="gpu_fault" if cause.hurt.event.kind in _GPU_KINDS else "host_fault",
+        kind="gpu_fault" if cause.hurt.event.kind in GPU_KINDS else "host_fault",
         text=f"{event.host}: {describe(event)}{told}{open_}{went_on}",
         role=Role.ORIGIN,
         grade=Grade.LIKELY if unsure or went_on else Grade.SURE,
@@ -171,7 +171,7 @@ def _more(case: Case, causes: Sequence[Cause]) -> Iterator[Finding]:
     hosts = tuple(dict.fromkeys(cause.first.host for cause in causes))
     ranks = {rank for cause in causes for rank in ranks_of(case, cause.hurt)}
     yield Finding(
-        kind="gpu_fault" if causes[0].hurt.event.kind in _GPU_KINDS else "host_fault",
+        kind="gpu_fault" if causes[0].hurt.event.kind in GPU_KINDS else "host_fault",
         text=f"{len(causes)} more faults on {fold_hosts(hosts)}, from {describe(causes[0].first)} on",
         role=Role.ORIGIN,
         grade=Grade.LIKELY,

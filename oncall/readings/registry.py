@@ -15,10 +15,11 @@ from oncall.readings.fault_place import fault_place
 from oncall.readings.few_or_all import few_or_all
 from oncall.readings.finding import UNKNOWN, Judgement
 from oncall.readings.fragmentation import fragmentation
-from oncall.readings.gpu_state import gpu_state
+from oncall.readings.gpu_state import gpu_faults, gpu_state
 from oncall.readings.hardware import hardware
 from oncall.readings.host_memory import host_memory
 from oncall.readings.host_pressure import host_pressure
+from oncall.readings.kernel_signs import kernel_signs, silent_storage
 from oncall.readings.links import links
 from oncall.readings.log_volume import log_volume
 from oncall.readings.loss import loss
@@ -109,6 +110,9 @@ _ALL = (
         needs=("gpu_health",),
         verdicts=("hung", "memory", "remap-pending", "held-down", "links", "fine"),
     ),
+    _reading("gpu-faults", gpu_faults, needs=("gpu_health",), verdicts=("fault", "none")),
+    _reading("kernel-signs", kernel_signs, needs=("kernel", "gpus"), verdicts=("trouble", "mild", "none")),
+    _reading("silent-storage", silent_storage, needs=("kernel", "logs"), verdicts=("silent", "none")),
     _reading("ports", ports, needs=("fabric",), verdicts=("down", "slow", "errors", "fine")),
     _reading("ras", ras, needs=("nccl_ras",), verdicts=("lost", "failed", "behind", "moving", "all-launched")),
     _reading("host-pressure", host_pressure, needs=("host",), verdicts=("memory", "storage", "blocked", "fine")),
@@ -125,7 +129,12 @@ _ALL = (
     _reading("numerics", numerics, needs=("logs",), verdicts=("logits-grew", "gradients-grew", "scale-fell", "sudden")),
     _reading("storage", storage, needs=("storage",), verdicts=("silent", "full", "unwritable", "fine")),
     _reading("saver", saver, needs=("logs", "storage"), verdicts=("failed", "writing", "stuck", "gone", "idle")),
-    _reading("checkpoint-age", checkpoint_age, needs=("logs",), verdicts=("fresh", "overdue", "missed", "none")),
+    _reading(
+        "checkpoint-age",
+        checkpoint_age,
+        needs=("logs", "storage"),
+        verdicts=("fresh", "overdue", "missed", "none"),
+    ),
 )
 
 READINGS: Mapping[str, Reading] = {reading.name: reading for reading in _ALL}

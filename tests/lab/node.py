@@ -123,9 +123,9 @@ class Node:
         """Every process of the node."""
         return processes_of(self.init)
 
-    def append_kernel_log(self, message: str, *, level: int = 3) -> None:
-        """Add a line to the node's kernel log, stamped now; `level` 3 is KERN_ERR."""
-        uptime = time.clock_gettime(time.CLOCK_MONOTONIC)
+    def append_kernel_log(self, message: str, *, level: int = 3, ago_s: float = 0.0) -> None:
+        """Add a line to the node's kernel log, stamped now or so long ago; `level` 3 is KERN_ERR."""
+        uptime = time.clock_gettime(time.CLOCK_MONOTONIC) - ago_s
         with (self.own / "kernel.log").open("a") as log:
             log.write(f"<{level}>[{uptime:12.6f}] {message}\n")
 

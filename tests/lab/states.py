@@ -58,6 +58,10 @@ KILLED = (
     "Out of memory: Killed process 1005 (pt_main_thread) total-vm:1kB, anon-rss:98000000kB, file-rss:0kB,"
     " shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0"
 )
+LINK_DOWN = "mlx5_core 0000:c1:00.0 ib0: Link down"
+FILES_SILENT = "nfs: server filer1 not responding, still trying"
+ROW = "63, Row Remapper: New row (0x0000000b1c2d3e40) marked for remapping, reset gpu to activate."
+GPU_LOST = "echo 'Unable to determine the device handle for GPU0000:4F:00.0: GPU is lost.' >&2; exit 15"
 NVLINK = "echo 'GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)'; printf '\\t Link 0: Replay Errors: %s\\n' $(date +%s)"
 
 
@@ -81,6 +85,12 @@ def stopped(
     """No step has ended for ten minutes, and every rank stands in `frames` but for the odd ones."""
     steps_end(stage, ago_s=600)
     stage.ranks(frames, odd, env=env)
+
+
+def stopped_by(stage: Stage, words: str) -> None:
+    """Every rank waits since a line of the second node's kernel, 10 s after the last step."""
+    stopped(stage)
+    stage.nodes[1].append_kernel_log(words, ago_s=590)
 
 
 def elsewhere(frames: Frames, state: str = "S") -> dict[int, dict[str, Any]]:
@@ -476,6 +486,17 @@ HANGS: dict[str, Case] = {
         "gpu-degraded", lambda s: gpu_lags(s, ECC), RANK_5, hardware="gpu-memory", second=True
     ),
     "a GPU that lags": hang("gpu-lags", gpu_lags, RANK_5),
+    "a link down when it stopped": hang(
+        "hardware-fault", lambda s: stopped_by(s, LINK_DOWN), hardware="kernel-trouble", second=True
+    ),
+    "a file server silent when it stopped": hang("host-blocked", lambda s: stopped_by(s, FILES_SILENT), second=True),
+    "all joined, and memory lost": hang(
+        "hardware-fault",
+        then(all_joined, lambda s: s.driver(s.nodes[1], query=document(ECC))),
+        RANK_5,
+        hardware="gpu-memory",
+        second=True,
+    ),
     "a host short of memory": hang("host-memory", short_host, second=True),
     "a task in the kernel": hang("host-blocked", blocked_host, second=True),
     "a lost process": hang("process-lost", lambda s: stopped(s, odd=GONE), RANK_5, second=True),
@@ -509,6 +530,11 @@ FAULTS: dict[str, Case] = {
         "hardware", "watch-unknown-code", then(sound, lambda s: xid(s, "991, some text"))
     ),
     "an unknown code": one("hardware", "unknown-code", then(stopped, lambda s: xid(s, "991, some text"))),
+    "a link that is down": one(
+        "hardware", "kernel-trouble", then(stopped, lambda s: s.nodes[1].append_kernel_log(LINK_DOWN)), second=True
+    ),
+    "a row that will be replaced": one("hardware", "watch", then(sound, lambda s: xid(s, ROW)), second=True),
+    "a driver that has lost a GPU": one("hardware", "driver-hangs", lambda s: driver_says(s, query=GPU_LOST), RANK_5),
     "a driver that hangs": one("hardware", "driver-hangs", lambda s: driver_says(s, answers=False), second=True),
     "a row to be remapped": one(
         "hardware", "reset-pending", lambda s: driver_says(s, query=document(PENDING)), second=True

@@ -1,0 +1,100 @@
+"""What else do the kernels report: trouble that can stop a job, a silent file system, or only what does no harm?"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from oncall.flight_recorder.model import Grade
+from oncall.readings.case import Case
+from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.hardware import GPU_KINDS, ranks_of
+from oncall.readings.incident import recent
+from oncall.readings.incident_part import Part, part_of
+from oncall.readings.kernel_set import KernelEvent, kernel_set
+from oncall.readings.kernel_state import tells_of_trouble
+from oncall.readings.kernel_words import describe, said
+from oncall.readings.outlived import last_step
+from oncall.run.nodes import fold_hosts
+
+_TROUBLE = frozenset({Part.FAULT, Part.LINK, Part.STORAGE, Part.STALL})
+_FEW = 8
+
+
+def kernel_signs(case: Case) -> Judgement:
+    """What is left to tell, where no fault was found?
+
+    `trouble`: a link that is down, a file system that does not answer, a CPU or task that stands still, and it is not
+    over. `mild`: only what leaves a job alone, or is over. `none`: nothing. `unknown`: nothing where a kernel log was
+    read, but not all were.
+    """
+    events = [event for event in _reported(case) if not _of_other_programs(event)]
+    trouble = [event for event in events if part_of(event.event) in _TROUBLE and not event.ended]
+    for verdict, found in (("trouble", trouble), ("mild", events)):
+        if found:
+            findings = tuple(_findings(case, found, _kind if verdict == "trouble" else lambda _event: "observation"))
+            return _told(verdict, findings)
+    return _nothing(case, "no kernel log tells of anything else")
+
+
+def silent_storage(case: Case) -> Judgement:
+    """Does a kernel tell of a network file system that has not answered since the job stopped?
+
+    `silent`: it does, and nothing tells that it answers again. `none`: no kernel does. `unknown`: none where a kernel
+    log was read, but not all were.
+    """
+    last = last_step(case)
+    silent = [
+        event
+        for event in _reported(case)
+        if part_of(event.event) is Part.STORAGE and not event.ended and (last is None or last.came_with(event))
+    ]
+    if silent:
+        return _told("silent", tuple(_findings(case, silent, lambda _event: "host_fault")))
+    return _nothing(case, "no kernel log tells of a file system that does not answer")
+
+
+def _reported(case: Case) -> Iterator[KernelEvent]:
+    kernels = case.view("kernel", kernel_set)
+    for event in kernels.events if kernels else ():
+        if tells_of_trouble(event.event) and recent(case, event.latest):
+            yield event
+
+
+def _of_other_programs(event: KernelEvent) -> bool:
+    """What befell a program of the host that does not train is no matter of the job's."""
+    return part_of(event.event) is Part.JOB and event.event.kind != "xid"
+
+
+def _kind(event: KernelEvent) -> str:
+    return "gpu_fault" if event.event.kind in GPU_KINDS else "host_fault"
+
+
+def _told(verdict: str, findings: tuple[Finding, ...]) -> Judgement:
+    more = f"; and {len(findings) - _FEW} more" if len(findings) > _FEW else ""
+    reason = "; ".join(finding.text for finding in findings[:3]) + more
+    return Judgement(verdict=verdict, reason=reason, findings=findings[:_FEW])
+
+
+def _nothing(case: Case, words: str) -> Judgement:
+    kernels, asked = case.view("kernel", kernel_set), case.coverage("kernel").asked
+    unread = [host for host in asked if kernels is None or host not in kernels.read]
+    if unread or not asked:
+        return unknown(f"the kernel log of {fold_hosts(unread) or 'no host'} was not read")
+    return Judgement(verdict="none", reason=words)
+
+
+def _findings(case: Case, events: Iterable[KernelEvent], kind: Callable[[KernelEvent], str]) -> Iterator[Finding]:
+    """One finding for all lines of a host that say the same."""
+    alike: dict[tuple[str, str, str | None], list[KernelEvent]] = {}
+    for event in events:
+        alike.setdefault((event.host, said(event.event), event.pci_address), []).append(event)
+    for (host, _, _), own in alike.items():
+        times = f", {len(own)} times" if len(own) > 1 else ""
+        yield Finding(
+            kind=kind(own[0]),
+            text=f"{host}: {describe(own[0])}{times}",
+            role=Role.ORIGIN,
+            grade=Grade.LIKELY,
+            ranks=ranks_of(case, own[0]),
+            hosts=(host,),
+            time=own[0].at,
+            cites=(Citation(probe="kernel", host=host, line=own[0].event.first_line, text=own[0].line[:400]),),
+        )
