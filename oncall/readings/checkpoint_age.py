@@ -9,19 +9,30 @@ from oncall.readings.case import Case
 from oncall.readings.checkpoints import Checkpoint, listed_checkpoints, newest_checkpoint
 from oncall.readings.finding import Citation, Finding, Judgement, unknown
 from oncall.readings.progress import newest_step
+from oncall.readings.saver import failures_in_a_row
 
 _LATE = 1.5
 _MISSED = 2.0
 """Intervals without a save that ended: half of one is jitter, two are a second failure in a row."""
+_FAILED = 2
 
 
 def checkpoint_age(case: Case) -> Judgement:
     """How old is the last checkpoint that was saved whole?
 
-    `fresh`: younger than one and a half of the usual intervals. `overdue`: older than that. `missed`: older than two
-    intervals, so that two saves have not come. `none`: the folder holds none. `unknown`: its age, or how often one is
-    due, is not known.
+    `missed`: older than two of the usual intervals, so that two saves have not come, or two in a row failed or did not
+    end, whatever its age. `fresh`: younger than one and a half intervals. `overdue`: older than that. `none`: the
+    folder holds none. `unknown`: its age, or how often one is due, is not known.
     """
+    judged = _by_age(case)
+    failed = failures_in_a_row(case)
+    if failed < _FAILED:
+        return judged
+    reason = f"{failed} saves in a row have failed or not ended; {judged.reason}"
+    return Judgement(verdict="missed", reason=reason, findings=judged.findings)
+
+
+def _by_age(case: Case) -> Judgement:
     if case.run.paths.checkpoints is None and newest_checkpoint(case) is None:
         return unknown("the run file names no `paths.checkpoints`, and no log tells of a save that ended")
     newest = newest_checkpoint(case)

@@ -9,7 +9,7 @@ from oncall.bundle.evidence import Evidence
 from oncall.readings.case import Case
 from oncall.readings.clock import age_s, node_clock
 from oncall.readings.finding import Role
-from oncall.readings.log_set import log_set
+from oncall.readings.log_set import own_logs
 from oncall.readings.loss_end import STEPS_BACK
 from oncall.readings.saves import saves
 from oncall.run.numbers import whole
@@ -58,7 +58,7 @@ def way_back(case: Case) -> str:
 def _known(case: Case) -> tuple[Sequence[Checkpoint], ...]:
     """All checkpoints that the trainer notes, that logs tell of, and that lie in the folder."""
     listed = case.view("logs", _in_folder) or ()
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     told = [
         Checkpoint(step, f"{file.host}:{file.path}", None)
         for file in (logs.files if logs else ())
@@ -70,7 +70,7 @@ def _known(case: Case) -> tuple[Sequence[Checkpoint], ...]:
 
 def listed_checkpoints(case: Case) -> tuple[Checkpoint, ...]:
     """The checkpoints that the folder holds, each step once; a save that the logs show unfinished is none."""
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     unfinished = {save.step for save in saves(logs).saves if not save.done} if logs else set()
     listed = (each for each in case.view("logs", _in_folder) or () if not each.source.endswith(_TRACKER))
     return tuple({each.step: each for each in listed if each.step not in unfinished}.values())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import LogFile, log_set
+from oncall.readings.log_set import LogFile, own_logs
 from oncall.readings.loss_end import STEPS_BACK, LossEnd, lost_loss, newest_history
 from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
 from oncall.run.nodes import fold_ranks
@@ -25,7 +25,7 @@ def loss(case: Case) -> Judgement:
     if end is not None:
         finding = _finding(case, end)
         return Judgement(verdict="not-finite", reason=finding.text, findings=(finding,))
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     newest = newest_history(loss_histories(logs)) if logs else None
     if newest is None:
         return unknown("no step line in any log: " + case.coverage("logs").describe())
@@ -97,7 +97,7 @@ def _since(end: LossEnd) -> str:
 
 def _started_again(case: Case, end: LossEnd) -> str:
     """What the launcher has done since, where that has not come to the step yet."""
-    logs = case.view("logs", log_set)
+    logs = own_logs(case)
     newest = loss_histories(logs)[-1] if logs else end.history
     if newest.start == end.history.start:
         return ""

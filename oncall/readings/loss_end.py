@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation
-from oncall.readings.log_set import LogFile, LogSet, log_set
+from oncall.readings.log_set import LogFile, LogSet, own_logs
 from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
 
 STEPS_BACK = 100
@@ -54,7 +54,7 @@ def lost_loss(case: Case) -> LossEnd | None:
 
     Where the launcher has started the job again since, it counts until that start has got past the step.
     """
-    return case.once(lost_loss, ("logs",), partial(_newest, case.view("logs", log_set)))
+    return case.once(lost_loss, ("logs", "processes"), partial(_newest, own_logs(case)))
 
 
 def loss_end(history: LossHistory) -> LossEnd | None:

@@ -1,12 +1,15 @@
 """Losses, gradient norms and loss scales of each start of the job, step by step, as the logs show them."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from oncall.formats.event import Event, Json
 from oncall.readings.log_set import LogFile, LogSet
 
+_LAUNCH = re.compile(r"(?P<run>.+)_[a-z0-9_]{8}")
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 
 Start = tuple[str | None, int | None]
@@ -73,15 +76,30 @@ class LossHistory:
 
 
 def loss_histories(logs: LogSet) -> tuple[LossHistory, ...]:
-    """The history of each start, oldest first. Of several ranks' lines for one step the worst counts."""
+    """The history of each start, oldest first. Of several ranks' lines for one step the worst counts.
+
+    An older launch counts where torchrun's folders say that it was one of the same run.
+    """
     current = {(file.host, file.path) for file in logs.current()}
+    runs = {_run_id(folder) for folder in logs.run_folders.values()} - {None}
     files: dict[Start, list[LogFile]] = {}
     for file in logs.files:
-        own_launch = file.run_folder is None or file.run_folder == logs.run_folders.get(file.host)
         attempt = logs.attempt if (file.host, file.path) in current else file.attempt
-        files.setdefault((None if own_launch else f"{file.host}:{file.run_folder}", attempt), []).append(file)
+        if file.run_folder is None or file.run_folder == logs.run_folders.get(file.host):
+            files.setdefault((None, attempt), []).append(file)
+        elif _run_id(file.run_folder) in runs:
+            files.setdefault((f"{file.host}:{file.run_folder}", attempt), []).append(file)
     found = [LossHistory(start, _steps(own), tuple(own)) for start, own in files.items()]
     return tuple(sorted(found, key=_order))
+
+
+def _run_id(folder: str) -> str | None:
+    """The id that a launch was given, None where it was given none.
+
+    torchrun makes <run id>_<eight random characters> for each launch (elastic/multiprocessing/api.py, PyTorch 2.3 on).
+    """
+    found = _LAUNCH.fullmatch(PurePosixPath(folder).name)
+    return found["run"] if found and found["run"] != "none" else None
 
 
 def _order(history: LossHistory) -> tuple[bool, int, float]:

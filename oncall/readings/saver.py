@@ -6,7 +6,7 @@ from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.log_set import own_logs
-from oncall.readings.saves import Saves, complaint, saves
+from oncall.readings.saves import Saves, complaints, failed_in_a_row, saves
 from oncall.readings.storage_set import StorageSet, Writer, storage_set
 from oncall.run.nodes import fold_ranks
 
@@ -20,14 +20,25 @@ def saver(case: Case) -> Judgement:
     """
     logs, seen = own_logs(case), case.view("storage", storage_set)
     told = saves(logs) if logs else Saves((), None)
-    complained = complaint(logs, told) if logs else None
-    if complained is not None:
-        return _failing("failed", f"a save failed: {complained.text}", told, (complained,))
+    complained = complaints(logs, told) if logs else ()
+    if complained:
+        return _failing("failed", f"a save failed: {complained[0].text}", told, complained[:1])
     if seen is not None and (seen.growing or any(writer.moved for writer in seen.writers)):
         return Judgement(verdict="writing", reason="the newest checkpoint grows: " + _who(seen))
     if seen is not None and seen.writers:
         return _stuck(seen, told)
     return _nobody_writes(case, seen, told)
+
+
+def failures_in_a_row(case: Case) -> int:
+    """How many saves in a row have failed or not ended, as far as logs and the storage tell."""
+    logs, seen = own_logs(case), case.view("storage", storage_set)
+    if logs is None:
+        return 0
+    told = saves(logs)
+    written = seen is not None and (seen.growing or any(writer.moved for writer in seen.writers))
+    all_looked = seen is not None and bool(seen.looked) and case.coverage("storage").complete
+    return failed_in_a_row(told, complaints(logs, told), nobody_writes=all_looked and not written)
 
 
 def _nobody_writes(case: Case, seen: StorageSet | None, told: Saves) -> Judgement:
@@ -56,7 +67,8 @@ def _stuck(seen: StorageSet, told: Saves) -> Judgement:
 
 
 def _failing(verdict: str, text: str, told: Saves, cites: tuple[Citation, ...]) -> Judgement:
-    again = f"; {told.unfinished} saves in a row have not ended" if told.unfinished > 1 else ""
+    open_ones = len(told.unfinished)
+    again = f"; {open_ones} saves in a row have not ended" if open_ones > 1 else ""
     finding = Finding(kind="checkpoint_failing", text=text + again, role=Role.ORIGIN, grade=Grade.LIKELY, cites=cites)
     return Judgement(verdict=verdict, reason=finding.text, findings=(finding,))
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
 from oncall.formats.event import Event
 from oncall.readings.finding import Citation
@@ -14,6 +15,8 @@ _COMPLAINT = re.compile(
 )
 _TELLING = ("heckpoint", "left on device", "uota exceeded", "nly file system", "file handle")
 """A word of these stands in every line that the pattern finds: looking for them first spares most of its cost."""
+_STEP_NAMED = re.compile(r"(?:iter(?:ation)?|step|checkpoint|ckpt)[-_=: ]*0*(\d{1,12})", re.IGNORECASE)
+"""The step in the names that trainers give to checkpoints: iter_0007000, global_step7000, checkpoint-7000."""
 _BEGINS = frozenset({"checkpoint_start", "checkpoint_scheduled"})
 
 
@@ -41,14 +44,10 @@ class Saves:
         return self.saves[-1] if self.saves and not self.saves[-1].done else None
 
     @property
-    def unfinished(self) -> int:
-        """How many saves in a row have not ended, the last one included."""
-        count = 0
-        for save in reversed(self.saves):
-            if save.done:
-                break
-            count += 1
-        return count
+    def unfinished(self) -> tuple[Save, ...]:
+        """The saves since the last that ended, in order."""
+        open_ones = tuple(takewhile(lambda save: not save.done, reversed(self.saves)))
+        return open_ones[::-1]
 
 
 def saves(logs: LogSet) -> Saves:
@@ -80,12 +79,32 @@ def _of_file(file: LogFile) -> list[Save]:
     return found
 
 
-def complaint(logs: LogSet, told: Saves) -> Citation | None:
-    """The newest line that complains of a save; in the file that tells of saves, only after the last that ended."""
+def complaints(logs: LogSet, told: Saves) -> tuple[Citation, ...]:
+    """The lines that complain of a save, newest first; in the file that tells of saves, after the last that ended."""
     ends = [event.last_line for event in told.file.events if event.kind == "checkpoint_done"] if told.file else []
+    found: list[Citation] = []
     for file in sorted(logs.current(), key=lambda each: each.age_s if each.age_s is not None else 1e9):
-        first = max(ends, default=0) if file is told.file else 0
-        for line in reversed(file.lines[first:]):
-            if any(word in line for word in _TELLING) and _COMPLAINT.search(line):
-                return Citation(probe="logs", host=file.host, file=file.path, line=None, text=line.strip()[:300])
-    return None
+        if any(word.encode() in file.tail for word in _TELLING):
+            lines = file.lines[max(ends, default=0) if file is told.file else 0 :]
+            found += [_cite(file, line) for line in reversed(lines) if _complains(line)]
+    return tuple(found)
+
+
+def _complains(line: str) -> bool:
+    return any(word in line for word in _TELLING) and _COMPLAINT.search(line) is not None
+
+
+def _cite(file: LogFile, line: str) -> Citation:
+    return Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
+
+
+def failed_in_a_row(told: Saves, complained: tuple[Citation, ...], *, nobody_writes: bool) -> int:
+    """How many saves have failed since the last that ended, by what began and what complaints name.
+
+    The last that began may be under way: it counts where a complaint names it, or where nobody writes any more.
+    """
+    ended = max((save.step for save in told.saves if save.done and save.step is not None), default=-1)
+    named = {int(step) for cite in complained for step in _STEP_NAMED.findall(cite.text) if int(step) > ended}
+    begun = told.unfinished
+    failed = [save for save in begun if nobody_writes or save is not begun[-1] or save.step in named]
+    return len(failed) + len(named - {save.step for save in begun})

@@ -106,6 +106,62 @@ def test_none_is_left_out() -> None:
     assert CASES.keys() == load("checkpoint").conclusions.keys()
 
 
+TWICE = SAVED + STARTED.format(minute=40, step=7000) + STARTED.format(minute=50, step=8000)
+AGAIN = NO_SPACE + NO_SPACE.replace("0007000", "0008000")
+UNDER_WAY = OPEN + STARTED.format(minute=59, step=8000)
+SECOND_FAILURE: dict[str, tuple[str, Callable[[Scene, float | None], Scene]]] = {
+    "both complained of": ("stop-failed", lambda scene, age: saves(scene, age_min=age, told=TWICE, stderr=AGAIN)),
+    "both begun, one complained of": (
+        "stop-failed",
+        lambda scene, age: saves(scene, age_min=age, told=TWICE, stderr=NO_SPACE),
+    ),
+    "only complaints": ("stop-failed", lambda scene, age: saves(scene, age_min=age, stderr=AGAIN)),
+    "not ended, nobody writes": ("stop-gone", lambda scene, age: saves(scene, age_min=age, told=TWICE)),
+    "not ended, the second is stuck": (
+        "stop-stuck",
+        lambda scene, age: saves(scene, age_min=age, told=TWICE, savers=writers(state="D")),
+    ),
+    "both failed, and the storage is full": (
+        "stop-full",
+        lambda scene, age: saves(scene, age_min=age, told=TWICE, stderr=AGAIN, seen=space(free=0.0001)),
+    ),
+}
+
+
+@pytest.mark.parametrize("age_min", [10, 35, MISSED, None])
+@pytest.mark.parametrize("what", SECOND_FAILURE)
+def test_a_second_failure_in_a_row_stops_the_job_whatever_the_age(
+    what: str, age_min: float | None, tmp_path: Path
+) -> None:
+    conclusion, build = SECOND_FAILURE[what]
+    assert concludes(build(Scene(tmp_path, more=RUN), age_min), "checkpoint").conclusion_id == conclusion
+
+
+ONE_FAILURE: dict[str, tuple[str, Callable[[Scene], Scene]]] = {
+    "told by every rank": ("save-failed", lambda scene: saves(scene, told=OPEN, stderr=NO_SPACE * 4)),
+    "and the next is being written": (
+        "save-failed",
+        lambda scene: saves(scene, told=UNDER_WAY, stderr=NO_SPACE, savers=writers(moves=True)),
+    ),
+    "and the next is written where it was not seen": (
+        "save-failed",
+        lambda scene: saves(scene, told=UNDER_WAY, stderr=NO_SPACE, unseen=True),
+    ),
+    "before a save that ended": (
+        "saved",
+        lambda scene: saves(
+            scene, told=OPEN + STARTED.format(minute=52, step=8000) + DONE.format(minute=52, step=8000)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ONE_FAILURE)
+def test_one_failure_is_not_taken_for_two(what: str, tmp_path: Path) -> None:
+    conclusion, build = ONE_FAILURE[what]
+    assert concludes(build(Scene(tmp_path, more=RUN)), "checkpoint").conclusion_id == conclusion
+
+
 def test_what_stopping_now_loses_is_told(tmp_path: Path) -> None:
     """1,100 steps since step 6000; 8 GPUs for 10 min are 1.33 GPU hours, 3.33 dollars."""
     reason = concludes(saves(Scene(tmp_path, more=RUN)), "checkpoint").steps[0].judgement.reason

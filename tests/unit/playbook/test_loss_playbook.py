@@ -139,11 +139,10 @@ STOPPED: dict[str, tuple[str, Callable[[int], str]]] = {
 """The words in which a framework says that it stops, with the lines of its steps before."""
 
 
-def stops(framework: str, step: int, attempt: int, *, folder: str = "run42_x") -> list[Part]:
+def stops(framework: str, step: int, attempt: int, *, folder: str = "run42_x", age_s: int = 60) -> list[Part]:
     """An attempt that came from 171 steps before and stopped over the loss at this step, which it does not log."""
     words, tell = STOPPED[framework]
     place = f"/l/{folder}/attempt_{attempt}/0"
-    age_s = 60 if folder == "run42_x" and attempt else 4000
     told = "".join(tell(n) for n in range(step - 171, step))
     return [
         log(f"{place}/stdout.log", told, age_s=age_s),
@@ -155,22 +154,30 @@ def stops(framework: str, step: int, attempt: int, *, folder: str = "run42_x") -
 def test_frameworks_that_stop_by_themselves_tell_the_same_data_from_other(framework: str, tmp_path: Path) -> None:
     for second, conclusion in ((1371, "data-owner"), (901, "numerics-owner")):
         (folder := tmp_path / conclusion).mkdir()
-        scene = logs(Scene(folder), *stops(framework, 1371, 0), *stops(framework, second, 1))
+        scene = logs(Scene(folder), *stops(framework, 1371, 0, age_s=4000), *stops(framework, second, 1))
         scene.say("processes", {"node001": [], "node002": []})
         walked = concludes(scene, "loss-not-finite")
         assert walked.conclusion_id == conclusion
         assert f"at step {second}" in walked.findings[0].text
 
 
-def test_an_operators_new_launch_that_stops_at_the_same_step_is_the_data_too(tmp_path: Path) -> None:
-    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0, folder="run42_a"), *stops("torchtitan", 1371, 1))
-    assert concludes(scene, "loss-not-finite").conclusion_id == "data-owner"
+@pytest.mark.parametrize(
+    ("older", "newer", "conclusion"),
+    [("run42_a1b2c3d4", "run42_z_y8x7w6", "data-owner"), ("other_a1b2c3d4", "run42_z9y8x7w6", "sudden")],
+)
+def test_a_launch_of_the_same_run_that_stopped_at_the_same_step_counts(
+    older: str, newer: str, conclusion: str, tmp_path: Path
+) -> None:
+    """An operator's new launch gets a folder of its own; that of another run tells nothing of this one's data."""
+    first = stops("torchtitan", 1371, 0, folder=older, age_s=9000)
+    scene = logs(Scene(tmp_path), *first, *stops("torchtitan", 1371, 0, folder=newer))
+    assert concludes(scene, "loss-not-finite").conclusion_id == conclusion
 
 
 def test_a_launcher_that_has_started_it_again_has_not_mended_it(tmp_path: Path) -> None:
     """Attempt 2 has come from step 1200 to 1300: at 1371 it will meet what ended attempts 0 and 1."""
     third = log("/l/run42_x/attempt_2/0/stdout.log", "".join(TITAN.format(step=n) for n in range(1200, 1301)), age_s=1)
-    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0), *stops("torchtitan", 1371, 1), third)
+    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0, age_s=4000), *stops("torchtitan", 1371, 1), third)
     walked = concludes(scene, "loss-not-finite")
     assert (walked.conclusion_id, walked.steps[1].verdict) == ("data-owner", "going-on")
     assert "in attempt 1; attempt 2 is at step 1300" in walked.findings[0].text
@@ -178,7 +185,7 @@ def test_a_launcher_that_has_started_it_again_has_not_mended_it(tmp_path: Path) 
 
 def test_an_attempt_that_got_past_the_step_is_sound(tmp_path: Path) -> None:
     second = log("/l/run42_x/attempt_1/0/stdout.log", "".join(TITAN.format(step=n) for n in range(1300, 1400)), age_s=1)
-    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0), second)
+    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0, age_s=4000), second)
     assert concludes(scene, "loss-not-finite").conclusion_id == "finite"
 
 
