@@ -1,6 +1,7 @@
 """One turn of one probe in a bundle, as it is written: who was asked, how each answered, and what came of it."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
@@ -16,13 +17,17 @@ _MOST_BYTES = 1024 * 1024 * 1024
 
 
 class AnswerFile:
-    """The raw output of one node while it arrives: written to a temporary name, renamed when it is whole."""
+    """The raw output of one node while it arrives: written to a temporary name, renamed when it is whole.
+
+    `lost` is why what arrived is not kept, None where it is.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._temporary = path.with_suffix(".part")
         self._stream: IO[bytes] | None = None
         self._size = 0
+        self.lost: str | None = None
 
     def write(self, data: bytes) -> None:
         """Append what arrived. Raises BundleError where a node says more than any probe asks for."""
@@ -40,7 +45,8 @@ class AnswerFile:
         try:
             self._stream.close()
             self._temporary.rename(self._path)
-        except OSError:
+        except OSError as error:
+            self.lost = error.strerror
             return None
         return self._path
 
@@ -53,21 +59,28 @@ class ProbeFolder:
         self.probe = probe
         self.asked = asked
         self.path = _next_folder(bundle / "evidence" / probe)
-        self.path.mkdir(parents=True)
         self._answers: dict[str, NodeAnswer] = {}
-        write_whole(self.path / "asked.json", msgspec.json.encode(asked))
+        self._files: dict[str, AnswerFile] = {}
+        with suppress(OSError):  # on a full disk each node's answer tells that it could not be kept
+            self.path.mkdir(parents=True)
+            write_whole(self.path / "asked.json", msgspec.json.encode(asked))
 
     def open_answer(self, host: str) -> AnswerFile:
         """A file for this node's raw output."""
-        return AnswerFile(self.path / f"{quote(host, safe='')}.out")
+        self._files[host] = AnswerFile(self.path / f"{quote(host, safe='')}.out")
+        return self._files[host]
 
     def record(self, answer: NodeAnswer) -> None:
-        """Note how a node answered; on disk when this returns. A full disk leaves it known to this triage alone."""
+        """Note how a node answered; on disk when this returns. On a full disk it is no answer, and only this triage
+        knows of it.
+        """
+        file = self._files.pop(answer.host, None)
+        if file is not None and file.lost is not None:
+            answer = _not_kept(answer, file.lost)
         try:
             append_line(self.path / "index.jsonl", msgspec.json.encode(answer))
         except OSError as error:
-            reason = f"the bundle cannot be written: {error.strerror}"
-            answer = msgspec.structs.replace(answer, outcome=Outcome.FAILED, reason=reason)
+            answer = _not_kept(answer, error.strerror)
         self._answers[answer.host] = answer
 
     def relative(self, path: Path | None) -> str | None:
@@ -77,6 +90,11 @@ class ProbeFolder:
     def evidence(self) -> Evidence:
         """What has arrived so far."""
         return Evidence(self.probe, self._bundle, self.asked, dict(self._answers))
+
+
+def _not_kept(answer: NodeAnswer, why: str | None) -> NodeAnswer:
+    reason = f"the bundle cannot be written: {why}"
+    return msgspec.structs.replace(answer, outcome=Outcome.FAILED, reason=reason)
 
 
 def _next_folder(parent: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from oncall.bundle.store import Bundle
 from oncall.playbook.engine import take_along, walk
@@ -40,7 +40,8 @@ async def triage(bundle: Bundle, listen: Listener, *, deadline_s: float | None =
     case = case_of(bundle)
 
     def tell(event: WalkEvent) -> None:
-        bundle.append_event(event)
+        with suppress(OSError):  # on a full disk the answer is worth more than the journal of how it came about
+            bundle.append_event(event)
         listen(event)
 
     async with live_source(bundle, case, tell, deadline_s) as source:
