@@ -88,7 +88,8 @@ async def test_a_bundle_interrupted_half_way_replays_what_had_arrived(tmp_path: 
 
 async def test_an_index_line_cut_by_a_crash_loses_only_itself(tmp_path: Path) -> None:
     store = bundle(tmp_path)
-    await ask(store, {"n1": "true", "n2": "true"})
+    done = f"printf '\\n{BOUNDARY}\\tend\\n'"
+    await ask(store, {"n1": done, "n2": done})
     index = store.path / "evidence/logs/1/index.jsonl"
     index.write_bytes(index.read_bytes()[:-20])
     again = Bundle.open(store.path).evidence("logs")
