@@ -86,7 +86,9 @@ class Ask(ModalScreen[str | None]):
     def on_mount(self) -> None:
         """Fill in what it is about."""
         self.query_one(Listing).show(self._rows)
-        self.query_one(Input).focus()
+        line = self.query_one(Input)
+        line.cursor_blink = False  # which would repaint twice a second, over a slow link too
+        line.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Take the line, if it is one that can be taken."""

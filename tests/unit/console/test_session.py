@@ -59,9 +59,16 @@ def until(told: "queue.SimpleQueue[Told]", holds: Callable[[Snapshot], object]) 
             return snapshot
 
 
-def children() -> list[int]:
+def children() -> set[int]:
     listings = Path("/proc/self/task").glob("*/children")
-    return [int(child) for listing in listings for child in listing.read_text().split()]
+    return {int(child) for listing in listings for child in listing.read_text().split()}
+
+
+@pytest.fixture
+def born() -> Callable[[], list[int]]:
+    """The processes started since: other tests in this process may have left theirs, as multiprocessing does."""
+    before = children()
+    return lambda: sorted(children() - before)
 
 
 def test_an_order_given_before_the_walk_begins_is_carried_out(
@@ -74,11 +81,11 @@ def test_an_order_given_before_the_walk_begins_is_carried_out(
 
 
 def test_a_walk_that_is_killed_is_told_and_keeps_what_was_known(
-    session: Session, told: "queue.SimpleQueue[Told]"
+    session: Session, told: "queue.SimpleQueue[Told]", born: Callable[[], list[int]]
 ) -> None:
     session.start()
     known = until(told, lambda snapshot: snapshot.report)
-    (walk,) = children()
+    (walk,) = born()
     os.kill(walk, signal.SIGKILL)
     ended = until(told, lambda snapshot: snapshot.problem)
     assert ended.problem is not None
@@ -86,11 +93,13 @@ def test_a_walk_that_is_killed_is_told_and_keeps_what_was_known(
     assert ended.report == known.report
 
 
-def test_leaving_ends_the_process_and_tells_nothing_more(session: Session, told: "queue.SimpleQueue[Told]") -> None:
+def test_leaving_ends_the_process_and_tells_nothing_more(
+    session: Session, told: "queue.SimpleQueue[Told]", born: Callable[[], list[int]]
+) -> None:
     session.start()
     until(told, lambda snapshot: snapshot.report)
     session.stop()
-    assert children() == []
+    assert born() == []
     while not told.empty():
         last = told.get()
         assert isinstance(last, Snapshot)
@@ -170,17 +179,17 @@ def test_what_the_interpreter_says_of_its_end_is_told(
 
 
 def test_leaving_a_process_that_cannot_be_ended_comes_to_an_end(
-    session: Session, told: "queue.SimpleQueue[Told]", monkeypatch: pytest.MonkeyPatch
+    session: Session, told: "queue.SimpleQueue[Told]", born: Callable[[], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that waits for a mount that is gone stays even when it is killed; a stopped one here stands for it."""
     session.start()
     until(told, lambda snapshot: snapshot.playbook)
-    (walk,) = children()
+    (walk,) = born()
     os.kill(walk, signal.SIGSTOP)
     with monkeypatch.context() as patched:
         patched.setattr(subprocess.Popen, "kill", lambda _: None)
         session.stop()
-    assert children() == [walk]
+    assert born() == [walk]
 
 
 def test_a_playbook_with_mistakes_leaves_the_walk_as_it_was(
