@@ -534,7 +534,9 @@ FAULTS: dict[str, Case] = {
         "hardware", "kernel-trouble", then(stopped, lambda s: s.nodes[1].append_kernel_log(LINK_DOWN)), second=True
     ),
     "a row that will be replaced": one("hardware", "watch", then(sound, lambda s: xid(s, ROW)), second=True),
-    "a driver that has lost a GPU": one("hardware", "driver-hangs", lambda s: driver_says(s, query=GPU_LOST), RANK_5),
+    "a driver that has lost a GPU": one(
+        "hardware", "driver-hangs", lambda s: driver_says(s, query=GPU_LOST), second=True
+    ),
     "a driver that hangs": one("hardware", "driver-hangs", lambda s: driver_says(s, answers=False), second=True),
     "a row to be remapped": one(
         "hardware", "reset-pending", lambda s: driver_says(s, query=document(PENDING)), second=True
