@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from oncall.flight_recorder.model import Grade
-from oncall.readings.attempts import Failure, failures
+from oncall.readings.attempts_ended import Failure, failures
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.log_set import own_logs
@@ -35,13 +35,12 @@ def _compare(known: Sequence[Failure]) -> tuple[str, str]:
     places = {(failure.host, failure.local_rank) for failure in known}
     errors = {failure.signature for failure in known}
     same_error = len(errors) == 1
+    alike = ", by one error" if same_error else ""
     if len(steps) == len(known) and max(steps) - min(steps) <= _SAME_STEP:
-        return "same-step", f"{len(known)} attempts ended at step {max(steps)}" + (
-            ", by one error" if same_error else ""
-        )
+        return "same-step", f"{len(known)} attempts ended at step {max(steps)}{alike}"
     if len(hosts) == 1:
         where = f"rank {known[0].rank}" if len(places) == 1 and known[0].rank is not None else "this host"
-        return "same-host", f"{len(known)} attempts ended on {known[0].host}, {where} first"
+        return "same-host", f"{len(known)} attempts ended on {known[0].host}, {where} first{alike}"
     if same_error:
         return "same-error", f"{len(known)} attempts ended by one error, on {len(hosts)} hosts"
     return "different", f"{len(known)} attempts ended in {len(places)} places by {len(errors)} errors"

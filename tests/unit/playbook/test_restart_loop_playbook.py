@@ -1,13 +1,14 @@
 """The restart-loop playbook comes to each of its conclusions from what attempts leave behind."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from oncall.playbook.loader import load
 
-from ..readings.evidence import NOW, UPTIME_S, Part, Scene, processes
+from ..readings.evidence import NOW, UPTIME_S, Part, Scene, log, processes
 from .walking import concludes, kernel, rank_log, step_line, xid
 
 LOST = "GPU has fallen off the bus."
@@ -108,6 +109,110 @@ def test_where_only_victims_speak_nobody_is_blamed(tmp_path: Path) -> None:
     walked = concludes(loop(Scene(tmp_path), {n: ("node002", 1, PEER, 10 + n) for n in range(3)}), "restart-loop")
     assert walked.conclusion_id == "loop-unexplained"
     assert walked.steps[1].verdict == "unknown"
+
+
+AGENT = (
+    "E0303 {at} {agent} torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: {code})"
+    " local_rank: {local} (pid: {pid}) of binary: /usr/bin/python3\n"
+)
+
+
+def agent(attempt: int, code: int, local: int = 1, *, late_s: int = 0, pid: int = 77) -> str:
+    """What torchrun's agent says as an attempt of `loop` ends: 100 s before the folder of the next is made."""
+    ago_s = 300 * (3 - attempt) - 200 - late_s
+    at = (NOW - timedelta(seconds=ago_s)).strftime("%H:%M:%S.000000")
+    return AGENT.format(at=at, agent=pid, code=code, local=local, pid=9000 + attempt)
+
+
+def told_by_agents(scene: Scene, *, attempts: int = 3, folders: bool = True, **told: str) -> Scene:
+    """Attempts whose ranks leave no words of their own but that they lost a peer; steps differ each time."""
+    stamps = "".join(f"{int(NOW.timestamp()) - 300 * (3 - n)} /l/run42_x/attempt_{n}\n" for n in range(attempts + 1))
+    answers: dict[str, list[Part] | str] = {}
+    for host in ("node001", "node002"):
+        parts: list[Part] = [("attempts", {}, stamps)] if folders else []
+        for n in range(3 if folders else 0):
+            parts.append(died(PEER, 0, n, age_s=300 * (3 - n) - 210))
+            parts.append(reached(100 + 37 * n, n, age_s=300 * (3 - n) - 100))
+        parts += [log(f"/l/{name}.log", text, age_s=30) for name, text in told.items() if name in {host, "shared"}]
+        answers[host] = parts
+    scene.say("processes", {"node001": processes(range(4)), "node002": processes(range(4, 8))})
+    scene.say("logs", answers)
+    return scene.say("kernel", {"node001": kernel(), "node002": kernel()})
+
+
+SEGFAULTS = "".join(agent(n, -11) for n in range(3))
+
+
+def test_a_rank_that_a_signal_kills_is_told_by_the_agent(tmp_path: Path) -> None:
+    """It leaves no word in its own stderr, and those who lost it do."""
+    walked = concludes(told_by_agents(Scene(tmp_path), node002=SEGFAULTS), "restart-loop")
+    assert (walked.conclusion_id, walked.steps[1].verdict) == ("same-host", "same-host")
+    finding = walked.steps[1].judgement.findings[0]
+    assert (finding.ranks, finding.hosts) == ((5,), ("node002",))
+    assert "rank 5 first, by one error; the last: killed by SIGSEGV (exit code -11)" in finding.text
+
+
+def test_the_agents_words_alone_tell_a_loop(tmp_path: Path) -> None:
+    """A launcher without `--log-dir` makes no folders."""
+    walked = concludes(told_by_agents(Scene(tmp_path), folders=False, node002=SEGFAULTS), "restart-loop")
+    assert [step.verdict for step in walked.steps[:2]] == ["loop", "same-host"]
+    assert walked.findings[-1].ranks == (5,)
+
+
+def test_who_lost_the_peer_is_not_the_first_to_die_though_an_agent_names_it(tmp_path: Path) -> None:
+    """node001's agent tells a second later that its rank 0 ended, whose stderr says that it lost its peer."""
+    later = "".join(agent(n, 1, 0, late_s=1, pid=88) for n in range(3))
+    walked = concludes(told_by_agents(Scene(tmp_path), node001=later, node002=SEGFAULTS), "restart-loop")
+    assert walked.steps[1].judgement.findings[0].ranks == (5,)
+
+
+@pytest.mark.parametrize("code", [-15, -2, -1])
+def test_a_worker_that_was_told_to_end_is_not_to_blame(code: int, tmp_path: Path) -> None:
+    told = "".join(agent(n, code) for n in range(3))
+    walked = concludes(told_by_agents(Scene(tmp_path), node002=told), "restart-loop")
+    assert (walked.conclusion_id, walked.steps[1].verdict) == ("loop-unexplained", "unknown")
+
+
+def test_a_log_that_every_node_sees_does_not_tell_where(tmp_path: Path) -> None:
+    walked = concludes(told_by_agents(Scene(tmp_path), shared=SEGFAULTS), "restart-loop")
+    assert walked.steps[1].verdict == "unknown"
+
+
+def test_a_log_of_several_agents_does_not_tell_where(tmp_path: Path) -> None:
+    both = "".join(agent(n, -11) + agent(n, 1, 0, late_s=1, pid=88) for n in range(3))
+    assert concludes(told_by_agents(Scene(tmp_path), node001=both), "restart-loop").steps[1].verdict == "unknown"
+
+
+def test_a_rank_that_aborts_since_it_waited_in_vain_is_a_victim(tmp_path: Path) -> None:
+    """node001's rank 0 aborts itself by NCCL's watchdog; rank 5 on node002 had raised its own error."""
+    scene = loop(Scene(tmp_path), {n: ("node002", 1, CUDA, 100 + 37 * n) for n in range(3)})
+    waited = (
+        "[rank0]:[E303 02:50:00.000000000 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation"
+        " timeout: WorkNCCL(SeqNum=55, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600010"
+        " milliseconds before timing out.\n"
+    )
+    own = scene.case.evidence("logs")
+    assert own is not None
+    parts = [(p.name, dict(p.attributes), p.data) for p in own.parts("node002") if p.name not in {"clock", "end"}]
+    stderr = [rank_log(waited, attempt=n, stream="stderr", age_s=300 * (3 - n) - 200) for n in range(3)]
+    aborted = log("/l/torchrun.log", "".join(agent(n, -6, 0) for n in range(3)), age_s=30)
+    attempts = [(p.name, dict(p.attributes), p.data) for p in own.parts("node001") if p.name == "attempts"]
+    scene.say("logs", {"node001": [*attempts, *stderr, aborted], "node002": parts})
+    assert concludes(scene, "restart-loop").steps[1].judgement.findings[0].ranks == (5,)
+
+
+@pytest.mark.parametrize("conclusion", ["same-step", "same-error"])
+def test_attempts_that_end_alike_since_memory_runs_out_say_so(conclusion: str, tmp_path: Path) -> None:
+    scene = CASES[conclusion](Scene(tmp_path))
+    scene.say("kernel", {"node001": kernel(), "node002": kernel(OOM.format(uptime=UPTIME_S - 200))})
+    assert concludes(scene, "restart-loop").conclusion_id == "out-of-memory"
+
+
+def test_a_loop_ends_with_the_job_stopped() -> None:
+    """As many failed attempts as a loop has: the launcher does not mend it, and each costs the steps since."""
+    harmless = {"restarted", "first-start", "not-enough"}
+    leaves = {name: leaf for name, leaf in load("restart-loop").conclusions.items() if name not in harmless}
+    assert {name: leaf.actions[0].command for name, leaf in leaves.items()} == dict.fromkeys(leaves, "stop")
 
 
 @pytest.mark.parametrize("what", ["no node answers", "no kernel log may be read"])
