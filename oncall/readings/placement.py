@@ -9,13 +9,12 @@ from oncall.bundle.evidence import Evidence
 from oncall.formats.kernel_address import gpu_address
 from oncall.readings.case import Case
 from oncall.readings.process_table import ProcessTable, TrainingProcess, process_table
+from oncall.readings.visible_gpus import Gpus, gpus_of, local_rank_of
 from oncall.run.numbers import whole
 from oncall.run.ranks import Place, RankMap, rank_map
 
 
-def discover_ranks(
-    table: ProcessTable, gpus: Mapping[str, Mapping[int, tuple[str, str]]], hosts: Iterable[str]
-) -> RankMap:
+def discover_ranks(table: ProcessTable, gpus: Mapping[str, Gpus], hosts: Iterable[str]) -> RankMap:
     """The rank map that the processes' own environments tell.
 
     Args:
@@ -24,26 +23,18 @@ def discover_ranks(
         hosts: all nodes of the run; a rank that nobody saw is placed on a host only where no other is possible.
     """
     seen = table.by_rank()
-    world_size = table.world_size
-    places = {rank: _place(process, gpus.get(process.host, {})) for rank, process in seen.items()}
+    world_size, used = table.world_size, gpus_of(seen, gpus)
+    places = {rank: _place(process, gpus.get(process.host, {}), used[rank]) for rank, process in seen.items()}
     places.update(_infer(seen, places, world_size, tuple(hosts)))
     return rank_map(places.values(), world_size=world_size, source="the processes on the nodes")
 
 
-def _place(process: TrainingProcess, gpus: Mapping[int, tuple[str, str]]) -> Place:
-    local_rank = process.number("LOCAL_RANK")
-    if local_rank is None:
-        local_rank = process.number("SLURM_LOCALID")
-    words = process.variables.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    visible = [index for word in words if (index := whole(word)) is not None]
-    index = local_rank
-    if visible and local_rank is not None:
-        index = visible[local_rank] if local_rank < len(visible) else visible[0]
+def _place(process: TrainingProcess, gpus: Gpus, index: int | None) -> Place:
     known = gpus.get(index) if index is not None else None
     return Place(
         rank=process.rank,
         host=process.host,
-        local_rank=local_rank,
+        local_rank=local_rank_of(process),
         gpu_index=index if known else None,
         gpu_uuid=known[0] if known else None,
         pci_address=known[1] if known else None,
@@ -117,7 +108,12 @@ def settle_ranks(case: Case) -> RankMap:
     inventory, table = case.view("gpus", gpu_inventory) or {}, case.view("processes", process_table)
     given = case.given_ranks
     if given is not None and not (table and _contradicts(given, table)):
-        places = [_with_gpu(place, inventory) for place in given.places.values()]
+        seen = table.by_rank() if table else {}
+        used = gpus_of(seen, inventory)
+        places = [
+            _with_gpu(place, inventory.get(place.host, {}), used.get(rank, place.local_rank))
+            for rank, place in given.places.items()
+        ]
         return rank_map(places, world_size=given.world_size, source=given.source)
     if table is None:
         return case.ranks
@@ -151,9 +147,14 @@ def _with_coordinate(place: Place, given: RankMap) -> Place:
     return place if known is None else msgspec.structs.replace(place, coordinate=known.coordinate)
 
 
-def _with_gpu(place: Place, inventory: Mapping[str, Mapping[int, tuple[str, str]]]) -> Place:
-    index = place.gpu_index if place.gpu_index is not None else place.local_rank
-    known = inventory.get(place.host, {}).get(index) if index is not None else None
+def _with_gpu(place: Place, gpus: Gpus, used: int | None) -> Place:
+    """A place with what the driver tells of its GPU: the one that the file names, else the one of index `used`."""
+    if place.gpu_uuid or place.pci_address:
+        named = (n for n, (uuid, address) in gpus.items() if uuid == place.gpu_uuid or address == place.pci_address)
+        index = next(named, None)
+    else:
+        index = used if place.gpu_index is None else place.gpu_index
+    known = gpus.get(index) if index is not None else None
     if known is None:
         return place
     return msgspec.structs.replace(
