@@ -13,6 +13,7 @@ import asyncssh
 
 from oncall.bundle.evidence import Outcome
 from oncall.errors import ConfigError
+from oncall.reach.lookup import addresses
 from oncall.reach.protocol import Ended, Limits, Stderr, collect
 from oncall.run.model import Reach as ReachOptions
 
@@ -144,7 +145,7 @@ async def _greeted_socket(host: str, port: int) -> socket.socket:
     """
     loop = asyncio.get_running_loop()
     failure: OSError | None = None
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in await addresses(host, port):
         connected = socket.socket(family, kind, protocol)
         connected.setblocking(False)
         try:
@@ -181,7 +182,7 @@ def _translate(error: Exception, address: str) -> _NotConnectedError:
         case ConnectionRefusedError():
             outcome, reason = Outcome.REFUSED, "connection refused"
         case socket.gaierror():
-            outcome, reason = Outcome.UNREACHABLE, f"no address for {address}: {error.strerror}"
+            outcome, reason = Outcome.UNREACHABLE, f"its address is not known: {error.strerror}"
         case OSError():
             outcome, reason = Outcome.UNREACHABLE, error.strerror or str(error)
         case _:
