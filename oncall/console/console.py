@@ -95,9 +95,9 @@ class Console(Host):
 
     @property
     def triage_screen(self) -> TriageScreen | None:
-        """The screen of the triage, where one is on top; none while the console closes, when Textual has no screen."""
+        """The screen of the triage, where one stands on top; none while the console closes, when Textual has none."""
         screen = self.screen if self.is_running else None
-        return screen if isinstance(screen, TriageScreen) else None
+        return screen if isinstance(screen, TriageScreen) and screen.stands else None
 
     @property
     def failure(self) -> Exception | None:

@@ -6,11 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from textual.screen import Screen
 
 from oncall.bundle.evidence import Outcome
 from oncall.bundle.store import Bundle
 from oncall.console.app import first_snapshot
+from oncall.console.console import Console
+from oncall.console.host import Looks
 from oncall.console.progress import take_in_all
+from oncall.console.screens.incident import IncidentScreen
 from oncall.console.snapshot import Snapshot
 from oncall.playbook.engine import Walker
 from oncall.playbook.events import NodeAnswered, Noted, ProbeStarted
@@ -30,6 +34,17 @@ INCIDENTS = ("hang-by-code", "hang-by-hardware", "slowdown-by-throttling")
 PLACE = "/incidents/run42"
 _SILENT = {"slowdown-by-throttling": ("node001", "sm_clock", "data_wait_s", "nvlink_replay")}
 _CONFIRMED = 4
+
+
+class StillConsole(Console):
+    """The console on one snapshot, with no triage behind it."""
+
+    def __init__(self, snapshot: Snapshot, looks: Looks) -> None:
+        super().__init__(looks)
+        self.snapshot = snapshot
+
+    def get_default_screen(self) -> Screen[None]:
+        return IncidentScreen()
 
 
 async def all_states(folder: Path) -> Mapping[str, Mapping[str, Snapshot]]:

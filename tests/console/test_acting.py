@@ -14,7 +14,7 @@ from oncall.playbook.journal import read_journal
 from oncall.report.journal import journal_line
 
 from .conftest import ConsoleOf
-from .waiting import until
+from .waiting import press, settled, until
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ async def test_the_shown_command_runs_once_the_host_is_typed(harmless: Bundle, c
     trace = harmless.path / "trace"
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("x")
+        await press(pilot, "x")
         await until(pilot, lambda: isinstance(console.screen, Ask))
         shown = console.screen.query_one("#about", Listing).text
-        await pilot.press(*"node001", "enter")
+        await press(pilot, *"node001", "enter")
         assert isinstance(console.screen, Ask)
         assert not trace.exists()
-        await pilot.press(*"node002", "enter")
+        await press(pilot, *"node002", "enter")
         await until(pilot, lambda: any("exit code 0" in line.text for line in console.snapshot.journal))
     (acted,) = acts(harmless)
     assert f"$ {acted.command}" in shown
@@ -59,9 +59,9 @@ async def test_an_action_that_the_operator_leaves_runs_on_and_is_kept(harmless: 
     console = console_of(harmless)
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("x")
+        await press(pilot, "x")
         await until(pilot, lambda: isinstance(console.screen, Ask))
-        await pilot.press(*"node002", "enter")
+        await press(pilot, *"node002", "enter")
         await until(pilot, (folder / "began").exists)
         assert [event.host for event in read_journal(harmless) if isinstance(event, ActStarted)] == ["node002"]
         await pilot.press("q")
@@ -80,9 +80,9 @@ async def test_escape_runs_nothing(harmless: Bundle, console_of: ConsoleOf) -> N
     console = console_of(harmless)
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("x")
+        await press(pilot, "x")
         await until(pilot, lambda: isinstance(console.screen, Ask))
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert not isinstance(console.screen, Ask)
     assert acts(harmless) == []
     assert not (harmless.path / "trace").exists()
@@ -92,8 +92,8 @@ async def test_read_only_takes_the_key_away(harmless: Bundle, console_of: Consol
     console = console_of(harmless, read_only=True)
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("x")
-        await pilot.pause()
+        await press(pilot, "x")
+        await settled(pilot)
         assert not isinstance(console.screen, Ask)
         await console.run_action("screen.act")
         assert not isinstance(console.screen, Ask)

@@ -10,7 +10,7 @@ from oncall.report.json_report import as_json
 from oncall.report.triage import replay
 
 from .conftest import ConsoleOf
-from .waiting import until
+from .waiting import press, until
 
 
 async def test_each_confirmed_step_leads_to_the_answer_of_the_readings(
@@ -25,7 +25,7 @@ async def test_each_confirmed_step_leads_to_the_answer_of_the_readings(
             proposal = console.snapshot.proposal
             assert proposal is not None
             assert (proposal.verdict, proposal.reason) == (step.verdict, step.reason)
-            await pilot.press("enter")
+            await press(pilot, "enter")
         await until(pilot, lambda: console.snapshot.report)
         report = console.snapshot.report
     assert report is not None
@@ -39,15 +39,15 @@ async def test_an_overruled_step_takes_the_operators_way_and_is_marked(
     console = console_of(bundle, guide=True)
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.proposal)
-        await pilot.press("o")
+        await press(pilot, "o")
         await until(pilot, lambda: isinstance(console.screen, Choose))
         playbook = console.snapshot.playbook
         assert playbook is not None
         first = playbook.start
         verdicts = list(playbook.steps[first].branches)
-        await pilot.press(*["down"] * verdicts.index("moving"), "enter")
+        await press(pilot, *["down"] * verdicts.index("moving"), "enter")
         await until(pilot, lambda: isinstance(console.screen, Ask))
-        await pilot.press(*"seen", "enter")
+        await press(pilot, *"seen", "enter")
         leads_to = playbook.steps[first].branches["moving"]
         await until(pilot, lambda: console.snapshot.here == leads_to and console.snapshot.proposal)
         assert "yours: moving" in console.screen.query_one("#tree").text  # type: ignore[attr-defined]
@@ -68,7 +68,7 @@ async def test_the_console_opened_again_stands_where_it_was(
         for _ in range(2):
             await until(pilot, lambda: console.snapshot.proposal)
             here = console.snapshot.here
-            await pilot.press("enter")
+            await press(pilot, "enter")
             await until(pilot, lambda here=here: console.snapshot.here != here)
         await until(pilot, lambda: console.snapshot.proposal)
         left_at = console.snapshot.here
@@ -88,9 +88,9 @@ async def test_a_step_taken_back_comes_next_again(incident: Callable[[str], Bund
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.proposal)
         first = console.snapshot.here
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await until(pilot, lambda: console.snapshot.here != first and console.snapshot.proposal)
-        await pilot.press("b")
+        await press(pilot, "b")
         await until(pilot, lambda: console.snapshot.here == first and console.snapshot.proposal)
     assert read_standing(bundle).steps == ()
 

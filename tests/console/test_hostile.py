@@ -10,18 +10,17 @@ import pytest
 from textual.strip import Strip
 
 from oncall.bundle.store import Bundle
-from oncall.console.console import Console
 from oncall.console.host import Looks
-from oncall.console.screens.incident import IncidentScreen
 from oncall.console.snapshot import Snapshot
 from oncall.playbook.events import Noted
 from oncall.report.journal import JournalLine
 from oncall.report.triage import replay
 
 from .conftest import NOW
+from .states import StillConsole
 from .test_views import snapshot_of
 from .tmux import REPLAY, Tmux, script
-from .waiting import until
+from .waiting import press, until
 
 HOSTILE = {
     "clears": "\x1b[2J\x1b[H\x1b[31m",
@@ -36,21 +35,13 @@ HOSTILE = {
 }
 
 
-class _Still(Console):
-    def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(Looks(theme="dark", clock=lambda: NOW))
-        self.snapshot = snapshot
-
-    def get_default_screen(self) -> IncidentScreen:
-        return IncidentScreen()
-
-
 async def timeline_of(snapshot: Snapshot, noted: str) -> list[Strip]:
     """The timeline as drawn with a note among other lines, the cursor elsewhere."""
     lines = [JournalLine(at=NOW, who="probe", text=text) for text in ("before it", noted, "after it")]
-    console = _Still(replace(snapshot, journal=tuple(lines)))
+    looks = Looks(theme="dark", clock=lambda: NOW)
+    console = StillConsole(replace(snapshot, journal=tuple(lines)), looks)
     async with console.run_test(size=(100, 34)) as pilot:
-        await pilot.press("7")
+        await press(pilot, "7")
         await until(pilot, lambda: "before it" in console.export_screenshot().replace("&#160;", " "))
         return console.screen._compositor.render_strips()
 

@@ -19,7 +19,7 @@ from oncall.playbook.journal import read_journal
 from oncall.rehearse.incidents import incidents
 
 from .conftest import NOW, ConsoleOf
-from .waiting import until
+from .waiting import press, until
 
 SCREENS = {"2": "stacks", "3": "flight", "4": "metrics", "5": "hardware", "6": "nodes", "7": "timeline", "c": "compare"}
 
@@ -36,9 +36,9 @@ async def test_from_the_demo_to_the_copied_exclude_command_in_two_keys(name: str
     sent: list[str] = []
     async with console.run_test(size=(120, 34)) as pilot:
         console.write_control = sent.append  # type: ignore[method-assign]
-        await pilot.press(str(list(recorded).index(name) + 1))
+        await press(pilot, str(list(recorded).index(name) + 1))
         await until(pilot, lambda: isinstance(console.screen, IncidentScreen) and console.snapshot.report)
-        await pilot.press("y")
+        await press(pilot, "y")
         await until(pilot, lambda: sent)
     copied = (tmp_path / "state" / "oncall" / "copied.txt").read_text()
     assert re.match(r"scontrol update nodename=node002 state=drain reason='oncall: .*'$", copied)
@@ -52,16 +52,16 @@ async def test_every_screen_is_one_key_away_and_escape_leads_back(
     async with console.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
         for key, screen in SCREENS.items():
-            await pilot.press(key)
+            await press(pilot, key)
             assert name_of(console) == screen
             assert isinstance(console.focused, Listing)
-            await pilot.press("escape")
+            await press(pilot, "escape")
             assert name_of(console) == "incident"
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert name_of(console) == "incident"
-        await pilot.press("2", "6", "3")
+        await press(pilot, "2", "6", "3")
         assert name_of(console) == "flight", "one screen takes the place of another"
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert name_of(console) == "incident"
 
 
@@ -92,16 +92,16 @@ async def test_each_key_of_each_footer_does_something(
         await until(pilot, lambda: console.snapshot.report)
         for screen_key, screen in [("1", "incident"), *SCREENS.items()]:
             for command in list(footer(screen, **console.circumstances)):
-                await pilot.press("1", screen_key)
+                await press(pilot, "1", screen_key)
                 assert name_of(console) == screen
                 before = stands(console)
-                await pilot.press(command.keys.split(",")[0])
+                await press(pilot, command.keys.split(",")[0])
                 await until(pilot, lambda before=before: stands(console) != before)
                 while len(console.screen_stack) > 1:
-                    await pilot.press("escape")
+                    await press(pilot, "escape")
                 console.tell("")
                 if console.snapshot.guided:
-                    await pilot.press("g")
+                    await press(pilot, "g")
                     await until(pilot, lambda: not console.snapshot.guided and console.snapshot.report)
 
 
@@ -111,15 +111,15 @@ async def test_the_filter_keeps_rows_that_hold_the_text(
     console = console_of(incident("hang-by-code"))
     async with console.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("7")
+        await press(pilot, "7")
         table = console.screen.query_one("#table", Listing)
         everything = table.text
-        await pilot.press("slash", *"watchdog", "enter")
+        await press(pilot, "slash", *"watchdog", "enter")
         kept = [line for line in table.text.splitlines()[1:] if line]
         assert kept
         assert all("watchdog" in line.lower() for line in kept)
         assert len(kept) < len(everything.splitlines()) - 1
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert table.text == everything
 
 
@@ -128,7 +128,7 @@ async def test_a_note_is_kept_with_the_incident(incident: Callable[[str], Bundle
     console = console_of(bundle)
     async with console.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("7", "n", *"paged", "enter")
+        await press(pilot, "7", "n", *"paged", "enter")
         await until(pilot, lambda: any(line.text == "paged" for line in console.snapshot.journal))
         assert "paged" in console.screen.query_one("#table", Listing).text
     assert [event.text for event in read_journal(bundle) if isinstance(event, Noted)] == ["paged"]
@@ -140,10 +140,10 @@ async def test_help_tells_of_the_pane_and_of_every_key(
     console = console_of(incident("hang-by-code"))
     async with console.run_test(size=(100, 50)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("question_mark")
+        await press(pilot, "question_mark")
         told = console.screen.query_one("#told", Listing).text
         assert all(command.help in told for command in COMMANDS)
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert name_of(console) == "incident"
 
 
@@ -153,19 +153,19 @@ async def test_the_raw_stack_of_the_odd_rank_is_two_keys_away(
     console = console_of(incident("hang-by-data"))
     async with console.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("2", "enter")
+        await press(pilot, "2", "enter")
         await until(pilot, lambda: name_of(console) == "raw")
         shown = console.screen.query_one("#lines", Listing).text
         assert '"MainThread"' in shown
         assert "torch/utils/data/dataloader.py" in shown
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert name_of(console) == "stacks"
 
 
 async def test_light_and_dark_change_places(incident: Callable[[str], Bundle], console_of: ConsoleOf) -> None:
     console = console_of(incident("hang-by-code"))
     async with console.run_test(size=(100, 30)) as pilot:
-        await pilot.press("T")
+        await press(pilot, "T")
         assert console.theme == "light"
-        await pilot.press("T")
+        await press(pilot, "T")
         assert console.theme == "dark"

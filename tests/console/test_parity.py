@@ -33,7 +33,7 @@ from oncall.run.nodes import expand_ranks
 
 from .altered import alert, fire, operate, silence
 from .conftest import ConsoleOf
-from .waiting import until
+from .waiting import press, settled, until
 
 SCREENS = {
     "1": ("tree", "step"),
@@ -75,7 +75,7 @@ async def rows_of(console: BundleConsole, pilot: "Pilot[int]") -> list[str]:
     """Every row of every screen, and what the row under the cursor brings with it."""
     seen: dict[str, None] = {}
     for key, (master, detail) in SCREENS.items():
-        await pilot.press("escape", "escape", key)
+        await press(pilot, "escape", "escape", key)
         screen = console.screen
         assert isinstance(screen, TriageScreen)
         await until(pilot, lambda screen=screen: screen.query_one("#answer", Listing).text)
@@ -85,7 +85,7 @@ async def rows_of(console: BundleConsole, pilot: "Pilot[int]") -> list[str]:
         table = screen.query_one(f"#{master}", Listing)
         for row in [row for row in table.rows if detail and not row.fixed]:
             table.put_cursor(row.key)
-            await pilot.pause()
+            await settled(pilot)
             seen |= dict.fromkeys(screen.query_one(f"#{detail}", Listing).text.splitlines())
     return list(seen)
 
@@ -148,7 +148,7 @@ async def shown(console: BundleConsole) -> list[str]:
     """The rows of all screens once the walk has ended, with the triage before it laid beside it if there is one."""
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("c")
+        await press(pilot, "c")
         if earlier_bundle(console.bundle):
             await until(pilot, lambda: console.snapshot.before)
         return await rows_of(console, pilot)

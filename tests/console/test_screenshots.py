@@ -15,17 +15,16 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 from oncall.console.app import DemoConsole
 from oncall.console.console import Console
 from oncall.console.host import Looks
-from oncall.console.screens.incident import IncidentScreen
 from oncall.console.snapshot import Snapshot
 from oncall.rehearse.incidents import incidents
 
 from .conftest import NOW
-from .states import STATES, all_states
+from .states import STATES, StillConsole, all_states
+from .waiting import press, settled, until
 
 PICTURES = Path(__file__).parents[2] / "screenshots"
 TEXTS = Path(__file__).parent / "screens"
@@ -50,17 +49,6 @@ THEMES = ("dark", "light")
 
 Page = tuple[str, str, int]
 """Screen, state, width."""
-
-
-class StillConsole(Console):
-    """The console on one snapshot, with no triage behind it."""
-
-    def __init__(self, snapshot: Snapshot, looks: Looks) -> None:
-        super().__init__(looks)
-        self.snapshot = snapshot
-
-    def get_default_screen(self) -> Screen[None]:
-        return IncidentScreen()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -96,7 +84,7 @@ async def pictured(console: Console, pilot: "Pilot[int]", themes: Sequence[str] 
     pictures = {}
     for theme in reversed(themes):
         console.theme = theme
-        await pilot.pause()
+        await settled(pilot)
         pictures[theme] = console.export_screenshot(title="oncall")
     return pictures
 
@@ -123,12 +111,13 @@ async def pages(states: Mapping[str, Mapping[str, Snapshot]]) -> dict[Page, tupl
             async with still(snapshot) as (console, pilot):
                 for width, height in SIZES.items():
                     await pilot.resize_terminal(width, height)
+                    await until(pilot, lambda size=(width, height): console.screen.size == size)
                     for screen, key in shown_in(incident, state):
-                        await pilot.press("1", key)
-                        await pilot.pause()
+                        await press(pilot, "1", key)
+                        await settled(pilot)
                         kept = [theme for theme in THEMES if is_kept(screen, state, width, theme)]
                         made[screen, state, width] = text_of(console), await pictured(console, pilot, kept)
-                        await pilot.press(*["escape"] * (len(console.screen_stack) - 1))
+                        await press(pilot, *["escape"] * (len(console.screen_stack) - 1))
                         console.tell("")
     return made
 
@@ -179,7 +168,7 @@ async def test_the_choice_of_incidents(width: int, tmp_path: Path) -> None:
     recorded = {name: (each.title, each.bundle) for name, each in incidents().items()}
     console = DemoConsole(recorded, tmp_path, Looks(theme="dark", clock=lambda: NOW))
     async with console.run_test(size=(width, SIZES[width])) as pilot:
-        await pilot.pause()
+        await settled(pilot)
         text, pictures = text_of(console), await pictured(console, pilot)
     agree(TEXTS / f"picker-{width}.txt", text)
     for theme, svg in pictures.items():
@@ -194,11 +183,11 @@ async def test_ascii_signs_are_all_ascii(state: str, states: Mapping[str, Mappin
             continue
         async with still(its_states[state], ascii_signs=True) as (console, pilot):
             for _, key in shown_in(incident, state):
-                await pilot.press("1", key)
-                await pilot.pause()
+                await press(pilot, "1", key)
+                await settled(pilot)
                 text = text_of(console)
                 assert text.isascii(), [line for line in text.splitlines() if not line.isascii()]
-                await pilot.press("escape")
+                await press(pilot, "escape")
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -19,7 +19,7 @@ from oncall.console.snapshot import probe_of
 from oncall.console.widgets.listing import Listing
 
 from ..console.tmux import Tmux
-from ..console.waiting import until
+from ..console.waiting import press, until
 from .cluster import Cluster, start_cluster
 from .driving import ONCALL, replay_offline, write_run_file
 from .job import Job
@@ -77,15 +77,15 @@ async def test_a_node_that_was_cut_off_is_named_and_brought_in_by_retry(
         assert report is not None
         assert report.verdict.ranks == ()
         assert "4-7" in shown(console, "suspects")
-        await pilot.press("6")
+        await press(pilot, "6")
         table = console.screen.query_one("#table", Listing)
         await until(pilot, lambda: table.row is not None and "node002" in table.row.text)
         assert "refused" in table.row.text
         node.start_ssh()
-        await pilot.press("R")
+        await press(pilot, "R")
         await until(pilot, lambda: console.snapshot.report and console.snapshot.report.verdict.ranks == (CULPRIT,))
         await until(pilot, lambda: "refused" not in shown(console, "table"))
-        await pilot.press("c")
+        await press(pilot, "c")
         await until(pilot, lambda: f"rank {CULPRIT}" in shown(console, "table"))
         assert "ranks not seen" in shown(console, "table")
 
@@ -111,7 +111,7 @@ async def choose(console: BundleConsole, pilot: "Pilot[int]", wanted: str) -> No
     await until(pilot, lambda: isinstance(console.screen, Choose))
     listing = console.screen.query_one(Listing)
     listing.put_cursor(wanted)
-    await pilot.press("enter")
+    await press(pilot, "enter")
 
 
 async def test_one_probe_again_then_all_as_a_new_triage_beside_the_old(
@@ -125,16 +125,16 @@ async def test_one_probe_again_then_all_as_a_new_triage_beside_the_old(
         assert (first.verdict.ranks, first.seen.kernel) == ((CULPRIT,), ())
         before = {probe: turns(bundle, probe) for probe in ("kernel", "logs")}
         node.append_kernel_log(XID)
-        await pilot.press("r")
+        await press(pilot, "r")
         await choose(console, pilot, "kernel")
         await until(pilot, lambda: console.snapshot.report and console.snapshot.report.seen.kernel)
         assert {probe: turns(bundle, probe) for probe in before} == {**before, "kernel": before["kernel"] + 1}
-        await pilot.press("5")
+        await press(pilot, "5")
         assert "Xid 79" in shown(console, "table")
         second = console.snapshot.report
         assert second is not None
         node.append_kernel_log(XID.replace("79", "48").replace("GPU has fallen off the bus", "DBE"))
-        await pilot.press("r")
+        await press(pilot, "r")
         await choose(console, pilot, "*")
         await until(pilot, lambda: console.bundle.path != bundle.path and console.snapshot.report)
         third = console.snapshot.report
@@ -142,7 +142,7 @@ async def test_one_probe_again_then_all_as_a_new_triage_beside_the_old(
         assert third.bundle != second.bundle
         assert len(third.seen.kernel) == len(second.seen.kernel) + 1
         assert "Xid 79" in third.suspects[0].says["kernel"], "no GPU of these nodes is known: none is cleared"
-        await pilot.press("c")
+        await press(pilot, "c")
         told = shown(console, "table")
         assert f"{second.started:%H:%M:%S}" in told
         await pilot.press("q")
@@ -165,7 +165,7 @@ async def test_nodes_that_fall_silent_leave_what_they_said(hung: tuple[Cluster, 
             left = console.snapshot.report
             assert left is not None
             answer = shown(console, "answer")
-            await pilot.press("7")
+            await press(pilot, "7")
             timeline = shown(console, "table")
     finally:
         for node in cluster.nodes:
@@ -175,7 +175,7 @@ async def test_nodes_that_fall_silent_leave_what_they_said(hung: tuple[Cluster, 
     async with opened(bundle, live=False) as (again, pilot):
         await until(pilot, lambda: again.snapshot.report)
         assert shown(again, "answer") == answer
-        await pilot.press("7")
+        await press(pilot, "7")
         ended = shown(again, "table").removeprefix(timeline)
         assert all(line.endswith("the triage ended first") for line in ended.splitlines() if line), ended
 

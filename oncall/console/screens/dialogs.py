@@ -24,16 +24,12 @@ class Tell(ModalScreen[None]):
         self._rows = rows
 
     def compose(self) -> ComposeResult:
-        """The rows."""
-        with Vertical(id="dialog", classes="large"):
-            yield Listing(name="told", id="told", cursor=False)
-
-    def on_mount(self) -> None:
-        """Fill the list; keys scroll it."""
-        listing = self.query_one(Listing)
+        """The rows; keys scroll them."""
+        listing = Listing(name="told", id="told", cursor=False)
         listing.show(self._rows)
         listing.can_focus = True
-        listing.focus()
+        with Vertical(id="dialog", classes="large"):
+            yield listing
 
 
 class Choose(ModalScreen[str | None]):
@@ -48,19 +44,17 @@ class Choose(ModalScreen[str | None]):
     def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()
         self._rows = rows
+        self._choices = Listing(name="choices", id="choices")
 
     def compose(self) -> ComposeResult:
         """The rows."""
+        self._choices.show(self._rows)
         with Vertical(id="dialog"):
-            yield Listing(name="choices", id="choices")
-
-    def on_mount(self) -> None:
-        """Fill the list."""
-        self.query_one(Listing).show(self._rows)
+            yield self._choices
 
     def action_take(self) -> None:
         """Answer with the row under the cursor."""
-        row = self.query_one(Listing).row
+        row = self._choices.row
         if row is not None and not row.fixed:
             self.dismiss(row.key)
 
@@ -79,24 +73,21 @@ class Ask(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         """What it is about, and the line."""
-        with Vertical(id="dialog"):
-            yield Listing(name="about", id="about", cursor=False)
-            yield Input(placeholder=self._prompt, id="line")
-
-    def on_mount(self) -> None:
-        """Fill in what it is about."""
-        self.query_one(Listing).show(self._rows)
-        line = self.query_one(Input)
+        about = Listing(name="about", id="about", cursor=False)
+        about.show(self._rows)
+        line = Input(placeholder=self._prompt, id="line")
         line.cursor_blink = False  # which would repaint twice a second, over a slow link too
-        line.focus()
+        with Vertical(id="dialog"):
+            yield about
+            yield line
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take the line, if it is one that can be taken."""
+        """Take the line, if it is one that can be taken; a second enter comes when the answer was given."""
         typed = event.value.strip()
-        if not typed:
+        if not typed or not self.is_active:
             return
         if self._expected is not None and typed != self._expected:
-            line = self.query_one(Input)
+            line = event.input
             line.value = ""
             line.placeholder = f"that is not {self._expected}; type it exactly, or escape"
             return

@@ -1,5 +1,6 @@
 """The metric queries side by side."""
 
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import ClassVar
 
@@ -27,19 +28,17 @@ class MetricsScreen(TriageScreen):
         yield VerticalScroll(id="panels", can_focus=False)
 
     def show_body(self, snapshot: Snapshot) -> None:
-        """Show a snapshot: as many panes as there are panels, each filled anew."""
+        """Show a snapshot: as many panes as there are panels, each filled anew; those that are not needed wait."""
         grid = self.query_one("#panels", VerticalScroll)
         panels = snapshot.known.panels if snapshot.known else ()
         filled = [panel_rows(panel, self.app.glyphs) for panel in panels] or [no_panels(snapshot)]
         grid.set_class(not panels, "-empty")
         panes = list(grid.query(Listing).results(Listing))
-        for pane in panes[len(filled) :]:
-            pane.remove()
-        for index, rows in enumerate(filled):
-            if index >= len(panes):
-                pane = Listing(name=f"panel {index + 1}", id=f"panel-{index}")
-                grid.mount(pane)
-                panes.append(pane)
-            panes[index].show(rows)
+        for index in range(len(panes), len(filled)):
+            panes.append(Listing(name=f"panel {index + 1}", id=f"panel-{index}"))
+            grid.mount(panes[-1])
+        for pane, rows in zip_longest(panes, filled):
+            pane.display = rows is not None
+            pane.show(rows or [])
         if self.focused is None:
             panes[0].focus()

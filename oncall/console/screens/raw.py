@@ -44,13 +44,11 @@ class RawScreen(TriageScreen):
         self._raw = raw
 
     def compose_body(self) -> ComposeResult:
-        """Title, lines, command."""
-        yield Listing(name="title", id="title", cursor=False)
-        yield Listing(name="raw", id="lines", wrapped=False)
-
-    def on_mount(self) -> None:
-        """Fill in what does not change."""
-        super().on_mount()
+        """Title with the command, and lines; neither changes."""
         by_hand = f"   by hand: {self._raw.by_hand}" if self._raw.by_hand else ""
-        self.query_one("#title", Listing).show([plain_row("title", f" {self._raw.title}{by_hand}")])
-        self.query_one("#lines", Listing).show(RawRows(self._raw.lines))
+        title = Listing(name="title", id="title", cursor=False)
+        title.show([plain_row("title", f" {self._raw.title}{by_hand}")])
+        lines = Listing(name="raw", id="lines", wrapped=False)
+        lines.show(RawRows(self._raw.lines))
+        yield title
+        yield lines

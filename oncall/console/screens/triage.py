@@ -47,22 +47,26 @@ class TriageScreen(Screen[None]):
         yield Listing(name="answer", id="answer", cursor=False)
         with Container(id="body"):
             yield from self.compose_body()
-        yield Input(placeholder="only rows that hold this text; enter keeps it, escape shows all again", id="filter")
-        yield Listing(name="message", id="message", cursor=False)
+        box = Input(placeholder="only rows that hold this text; enter keeps it, escape shows all again", id="filter")
+        message = Listing(name="message", id="message", cursor=False)
+        box.cursor_blink = box.display = message.display = False
+        yield box
+        yield message
         yield KeyBar()
 
     def compose_body(self) -> ComposeResult:
         """What the screen shows between the answer and the keys."""
         yield from ()
 
-    def on_mount(self) -> None:
-        """Hide what is not asked for yet."""
-        self.query_one("#filter", Input).display = False
-        self.query_one("#message", Listing).display = False
+    @property
+    def stands(self) -> bool:
+        """Whether it is on top with all its panes: not while it is built, nor once it or the console goes."""
+        return self.is_mounted and self.is_attached and self.is_active and self.app.is_running
 
     def on_screen_resume(self) -> None:
         """Catch up with what was told while another screen was on top."""
-        self.show(self.app.snapshot)
+        if self.stands:
+            self.show(self.app.snapshot)
 
     def show(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
@@ -93,7 +97,7 @@ class TriageScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The screen's own commands work only where they can be given now: `--read-only` runs nothing."""
         command = by_action(action)
-        return command is None or allowed(command, **self.app.circumstances)
+        return command is None or (self.stands and allowed(command, **self.app.circumstances))
 
     def copied_text(self) -> str | None:
         """What `y` takes: that of the row under the cursor."""
