@@ -103,10 +103,15 @@ class Coverage:
     def describe(self) -> str:
         """`127 of 128 nodes answered; node091: timed out`, with equal reasons folded."""
         text = f"{len(self.answered)} of {len(self.asked)} {self.of} answered"
-        reasons: dict[str, list[str]] = {}
-        for host, reason in self.missing.items():
-            reasons.setdefault(reason, []).append(host)
-        return "; ".join([text, *(f"{fold_hosts(hosts)}: {reason}" for reason, hosts in reasons.items())])
+        return "; ".join([text, *by_reason(self.missing)])
+
+
+def by_reason(missing: Mapping[str, str]) -> list[str]:
+    """`node[001-036]: timed out`: those that did not answer, with equal reasons folded, in the order of the first."""
+    reasons: dict[str, list[str]] = {}
+    for host, reason in missing.items():
+        reasons.setdefault(reason, []).append(host)
+    return [f"{fold_hosts(hosts)}: {reason}" for reason, hosts in reasons.items()]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import asyncssh
 
 from oncall.bundle.evidence import Outcome
 from oncall.errors import ConfigError
-from oncall.reach.lookup import addresses
+from oncall.reach.lookup import Address, addresses
 from oncall.reach.protocol import Ended, Limits, Stderr, collect
 from oncall.run.model import Reach as ReachOptions
 
@@ -95,7 +95,7 @@ class SshReach:
     async def _connect(self, host: str) -> Any:
         seconds = self._options.connect_timeout_s
         address = self._options.addresses.get(host, host)
-        greeted = False
+        awaited = "no address from the resolver"
         try:
             settings = asyncssh.SSHClientConnectionOptions(self._settings, host=address)
             if self._options.jump or settings.tunnel or settings.proxy_command:
@@ -103,13 +103,14 @@ class SshReach:
                     tunnel = await self._through_jump() if self._options.jump else ()
                     return await asyncssh.connect(address, options=settings, tunnel=tunnel)
             async with asyncio.timeout(seconds):
-                connected = await _greeted_socket(settings.host, settings.port)
-            greeted = True
+                found = await addresses(settings.host, settings.port)
+                awaited = "no SSH greeting"
+                connected = await _greeted_socket(found)
+            awaited = "greeted, then no end of the SSH handshake"
             async with self._handshakes, asyncio.timeout(2 * seconds):
                 return await asyncssh.connect(address, options=settings, sock=connected)
         except TimeoutError as error:
-            what = "greeted, then no end of the SSH handshake" if greeted else "no SSH greeting"
-            raise _NotConnectedError(Outcome.TIMED_OUT, f"{what} within {seconds:g} s") from error
+            raise _NotConnectedError(Outcome.TIMED_OUT, f"{awaited} within {seconds:g} s") from error
         except (asyncssh.Error, OSError, ValueError) as error:
             raise _translate(error, address) from error
 
@@ -138,14 +139,14 @@ async def _execute(
     return status
 
 
-async def _greeted_socket(host: str, port: int) -> socket.socket:
+async def _greeted_socket(found: list[Address]) -> socket.socket:
     """A connected socket on which the server has begun to speak; nothing is read from it.
 
     Addresses are tried in turn, as a resolver gives them.
     """
     loop = asyncio.get_running_loop()
     failure: OSError | None = None
-    for family, kind, protocol, _, address in await addresses(host, port):
+    for family, kind, protocol, _, address in found:
         connected = socket.socket(family, kind, protocol)
         connected.setblocking(False)
         try:
@@ -159,7 +160,7 @@ async def _greeted_socket(host: str, port: int) -> socket.socket:
             raise
         else:
             return connected
-    raise failure or OSError(f"{host} has no address")
+    raise failure or OSError("its name has no address")
 
 
 async def _readable(connected: socket.socket) -> None:

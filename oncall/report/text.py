@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from datetime import timedelta
 
+from oncall.bundle.evidence import by_reason
 from oncall.neutral import neutral
 from oncall.report.against import against
 from oncall.report.durations import dollars, duration
@@ -123,9 +124,10 @@ def _seen(report: Report) -> Iterator[str]:
     for probe, each in report.coverage.items():
         equal.setdefault((each.answered, each.asked, each.of, tuple(each.missing.items())), []).append(probe)
     for index, ((answered, asked, of, missing), probes) in enumerate(equal.items()):
-        why = "".join(f"; {host}: {reason}" for host, reason in missing[:_MOST_SUSPECTS])
-        text = f"{answered} of {asked} {of} answered ({', '.join(probes)}){why}"
-        yield from _labelled("SEEN" if index == 0 else "", text)
+        told = [f"{answered} of {asked} {of} answered ({', '.join(probes)})", *by_reason(dict(missing))]
+        if (more := len(told) - 1 - _MOST_SUSPECTS) > 0:
+            told[-more:] = [f"{more} more reasons are in --json"]
+        yield from _labelled("SEEN" if index == 0 else "", "; ".join(told))
     if report.unseen_ranks:
         yield from _labelled("", f"not seen: ranks {report.unseen_ranks}")
 
