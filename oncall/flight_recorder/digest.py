@@ -49,10 +49,11 @@ class Digester:
                 by_id[key]: _timed(rows) for key, rows in _mapping(reduced.get("durations")).items() if key in by_id
             },
             channels=_channels(_mapping(reduced.get("channels")), by_id),
+            launches=_launches(_mapping(reduced.get("launches")), by_id),
             total=len(ops) if total is None else total,
             wrapped=reduced.get("oldest") not in (0, None),
             span_s=_span_s(ops, _int(reduced.get("oldest_ns"))),
-            only_active=bool(ops) and reduced.get("finished") is False,
+            only_active=bool(ops) and reduced.get("finished") is False and not _from_first(ops, reduced),
         )
 
     def _config(self, raw: object) -> dict[str, Group]:
@@ -99,8 +100,30 @@ def _channels(by_id: Mapping[str, Any], names: Mapping[str, str]) -> dict[Channe
             ends = transfer_of(name)
             if ends is not None and own_id in names:
                 channel = Channel(names[own_id], ends[0] == "send", *ends[1])
-                channels[channel] = array("q", sorted(r for r in _list(raw) if _is_int(r) and r < 1 << 63))
+                channels[channel] = array("q", sorted(_numbers(raw)))
     return channels
+
+
+def _launches(by_id: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
+    launches: dict[str, tuple[Sequence[int], Sequence[int]]] = {}
+    for own_id, raw in by_id.items():
+        columns = [_numbers(column) for column in _list(raw)]
+        if own_id in names and len(columns) == 2 and len(columns[0]) == len(columns[1]):
+            launches[names[own_id]] = (columns[0], columns[1])
+    return launches
+
+
+def _numbers(raw: object) -> "array[int]":
+    """A column of numbers; empty where one is none."""
+    try:
+        return array("q", _list(raw))
+    except (TypeError, OverflowError):
+        return array("q")
+
+
+def _from_first(ops: Sequence[Op], reduced: Mapping[str, Any]) -> bool:
+    """Whether the file lists all that was ever recorded: no number is left out, from the first to the newest."""
+    return reduced.get("oldest") == 0 and reduced.get("total") == ops[-1].record + 1
 
 
 def _span_s(ops: Sequence[Op], oldest_ns: int | None) -> float | None:
@@ -115,7 +138,8 @@ def _counters(raw: object) -> Counters:
         value = values.get(key)
         if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
             value = int(value)
-        return value if _is_int(value) and value >= 0 else None
+        # -1 until the first one, which has the number 1 (torch 2.13, `c10d/logger.hpp`, `ProcessGroupStatus`).
+        return max(value, 0) if _is_int(value) and value >= -1 else None
 
     return Counters(count("last_enqueued_collective"), count("last_completed_collective"))
 

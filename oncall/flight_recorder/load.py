@@ -43,8 +43,6 @@ def load_paths(
         raise UsageError(f"no such file or folder: {', '.join(missing)}")
     files = [named for path in paths for named in _files(path)]
     processes = processes or _that_pay(files)
-    if processes == 1:
-        return _settle(_load_files(files, prefix, whole))
     shares = [files[start::processes] for start in range(processes)]
     with without_collector():
         return _settle(at_once([partial(_load_files, share, prefix, whole) for share in shares]))

@@ -120,9 +120,10 @@ class RankDump:
     """What is kept of one rank's dump.
 
     `durations` are milliseconds by group name and sequence number; `channels` are the record numbers of all sends and
-    receives in the ring, ascending; `total` counts the entries of the file, of which
-    `ops` are those the analysis reads; `descs` names the purpose of groups as entries state it; `wrapped` says that the
-    ring no longer begins at the start of the job; `span_s` are the seconds from its oldest entry to its newest.
+    receives in the ring, ascending; `launches` are the record and p2p sequence numbers by group name of those that are
+    not among the `ops`; `total` counts the entries of the file, of which `ops` are those the analysis reads; `descs`
+    names the purpose of groups as entries state it; `wrapped` says that the ring no longer begins at the start of the
+    job; `span_s` are the seconds from its oldest entry to its newest.
     """
 
     rank: int
@@ -136,6 +137,7 @@ class RankDump:
     counters: Mapping[str, Counters]
     durations: Mapping[str, Mapping[int, float]]
     channels: Mapping[Channel, Sequence[int]]
+    launches: Mapping[str, tuple[Sequence[int], Sequence[int]]]
     total: int
     wrapped: bool
     span_s: float | None

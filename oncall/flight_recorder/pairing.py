@@ -82,7 +82,7 @@ class Pairing:
         mine = self._side(here, batch.unit.group, transfer.sends, transfer)
         theirs = self._side(there, batch.unit.group, not transfer.sends, transfer)
         place = next(i for i, (b, t) in enumerate(mine.ends) if b is batch and t is transfer)
-        offset = _offset(here, there, mine, theirs)
+        offset = _offset(here, there, mine, theirs, batch.unit.group)
         guessed = offset is None
         if offset is None:
             offset = theirs.first_open - mine.first_open
@@ -110,13 +110,13 @@ class Pairing:
         return self._sides[key]
 
 
-def _offset(here: RankView, there: RankView, mine: Side, theirs: Side) -> int | None:
+def _offset(here: RankView, there: RankView, mine: Side, theirs: Side, group: int) -> int | None:
     """What to add to a place in `mine` to get the place of its partner in `theirs`; None where nothing tells."""
     anchor = _shared_collective(here, there)
     if anchor is not None:
         mark_here, mark_there = here.seats[anchor.group].ops[anchor.seq], there.seats[anchor.group].ops[anchor.seq]
         return bisect_left(theirs.records, mark_there.record) - bisect_left(mine.records, mark_here.record)
-    if _from_start(here, mine) and _from_start(there, theirs):
+    if _from_start(here, mine, group) and _from_start(there, theirs, group):
         return 0
     return None
 
@@ -133,9 +133,10 @@ def _shared_collective(here: RankView, there: RankView) -> Unit | None:
     return max(shared)[1] if shared else None
 
 
-def _from_start(view: RankView, side: Side) -> bool:
+def _from_start(view: RankView, side: Side, group: int) -> bool:
     """Whether the ring holds all transfers of the group: it begins with the job, or with the group's first."""
-    if view.since_start or not side.ends:
+    if view.since_start or not side.records:
         return True
-    batches = view.batches[side.ends[0][0].unit.group]
-    return side.left_out == 0 and batches[0].unit.seq == 1
+    _, older = view.launches.get(group, ((), ()))
+    seqs = older or [batch.unit.seq for batch in view.batches.get(group, ())]
+    return bool(seqs) and seqs[0] == 1

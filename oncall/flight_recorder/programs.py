@@ -98,6 +98,7 @@ class Programs:
         if group in view.batches:
             rows = [row for row in rows if row[1] != group]
             rows += [(batch.record, group, batch.unit.seq) for batch in view.batches[group]]
+            rows += [(record, group, seq) for record, seq in zip(*view.launches.get(group, ((), ())), strict=True)]
         places: dict[Mark, tuple[int, int]] = {}
         before: int | None = None
         for record, number, seq in sorted(rows):

@@ -34,11 +34,15 @@ TAIL = 512
 """Entries looked at for the newest ones of each group, where counters tell about groups not used since."""
 TIMED = 128
 """Durations kept per group, for the question which rank waits least; the recorder has them with timing events only."""
-P2P_HISTORY = 512
-"""The same for a group with sends and receives, of which the finished ones show no state; older ones are counted."""
+P2P_HISTORY = 64
+"""The same for a group with sends and receives; of older ones the numbers are kept, as both ends have to be counted."""
+P2P_OPEN = 512
+"""Sends and receives looked through for the oldest that is not known to be over: all since that one are kept."""
 
 DEVICE_BACKENDS = ("nccl", "nccl2", "ncclx", "rccl", "xccl", "hccl")
-"""Backends whose `state` is read from device events; the others (gloo) only ever set `retired`."""
+"""Backends whose `state` is read from device events."""
+HOST_BACKENDS = ("gloo",)
+"""Backends that only ever set `retired`."""
 
 _SENT_KEYS = (
     "record_id",
@@ -208,11 +212,21 @@ def load_dump(data: bytes) -> dict[str, Any]:
 
 
 def on_device(raw: dict[str, Any], entries: list[Any]) -> bool:
-    """Whether the backend reports device states: by the newest entry, without one by a library version (gloo: "")."""
-    if not entries:
-        return bool(raw.get("comm_lib_version", raw.get("nccl_version")))
-    name = entries[-1].get("profiling_name") if isinstance(entries[-1], dict) else None
-    return isinstance(name, str) and name.partition(":")[0] in DEVICE_BACKENDS
+    """Whether the backend reports device states.
+
+    The newest entry that names a backend tells. One that is not known has them if it uses them; without any name there
+    is the library version, which gloo leaves empty.
+    """
+    for entry in reversed(entries):
+        name = entry.get("profiling_name") if isinstance(entry, dict) else None
+        backend, colon, _ = name.partition(":") if isinstance(name, str) else ("", "", "")
+        if colon:
+            return backend in DEVICE_BACKENDS or (backend not in HOST_BACKENDS and _tells_states(entries))
+    return bool(raw.get("comm_lib_version", raw.get("nccl_version")))
+
+
+def _tells_states(entries: list[Any]) -> bool:
+    return any(isinstance(entry, dict) and entry.get("state") in ("started", "completed") for entry in entries)
 
 
 def _fill(entries: list[Any]) -> list[dict[str, Any]]:
@@ -224,6 +238,8 @@ def _fill(entries: list[Any]) -> list[dict[str, Any]]:
             seq, own_id = e.get("collective_seq_id"), e.get("pg_id")
             fixed = {
                 "collective_seq_id": seq if type(seq) is int else 0,
+                "p2p_seq_id": e["p2p_seq_id"] if type(e.get("p2p_seq_id")) is int else 0,
+                "profiling_name": e["profiling_name"] if isinstance(e.get("profiling_name"), str) else "",
                 "pg_id": own_id if isinstance(own_id, (int, str)) else group[0],
             }
             good.append({"is_p2p": False, "retired": False, "state": None, **e, **fixed})
@@ -252,26 +268,63 @@ def _select(
     else:
         kept = [e for e in entries if not e["retired"] and e["state"] != "completed" and not e["is_p2p"]]
     for key, own in groups.items():
-        kept += own[-(P2P_HISTORY if key in with_p2p else HISTORY if device else HOST_HISTORY) :]
+        kept += own[-(_p2p_history(own, device) if key in with_p2p else HISTORY if device else HOST_HISTORY) :]
     by_record = {e["record_id"]: e for e in kept}
     return [by_record[i] for i in sorted(by_record)], groups
 
 
-def _channels(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, dict[str, list[Any]]]:
-    """The record numbers of all sends and receives in the ring, by group id and by name (`nccl:send 0->1`)."""
+def _p2p_history(own: list[dict[str, Any]], device: bool) -> int:
+    """How many of the newest entries of a group with sends and receives stay: all since the first that may be open.
+
+    In a batch only the entry that closes it ever shows a state; all of a batch have one `p2p_seq_id`.
+    """
+    newest = own[-P2P_OPEN:]
+    if not device:
+        return len(newest)
+    over = {
+        e["p2p_seq_id"]
+        for e in newest
+        if e["state"] == "completed" and (e["is_p2p"] or "coalesced" in e["profiling_name"])
+    }
+    first_open = next((i for i, e in enumerate(newest) if e["p2p_seq_id"] not in over), len(newest))
+    return max(len(newest) - first_open, P2P_HISTORY)
+
+
+def _is_group_id(key: Any) -> bool:
+    """Whether it is a group id as recorders write them; a number of thousands of digits cannot even be printed."""
+    return isinstance(key, str) or (isinstance(key, int) and abs(key) < 1 << 63)
+
+
+def _transfers(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """All sends and receives in the ring, by group id."""
+    by_group = {str(key): [e for e in own if e["is_p2p"]] for key, own in groups.items() if _is_group_id(key)}
+    return {key: own for key, own in by_group.items() if own}
+
+
+def _channels(transfers: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, list[Any]]]:
+    """The record numbers of sends and receives, by group id and by name (`nccl:send 0->1`)."""
     channels: dict[str, dict[str, list[Any]]] = {}
-    for key, own in groups.items():
-        for e in own if isinstance(key, (int, str)) else ():
+    for key, own in transfers.items():
+        for e in own:
             name = e.get("profiling_name")
-            if e["is_p2p"] and isinstance(name, str):
-                channels.setdefault(str(key), {}).setdefault(name, []).append(e["record_id"])
+            if isinstance(name, str):
+                channels.setdefault(key, {}).setdefault(name, []).append(e["record_id"])
     return channels
+
+
+def _launches(transfers: dict[str, list[dict[str, Any]]], kept: list[dict[str, Any]]) -> dict[str, list[list[Any]]]:
+    """The record numbers and the p2p sequence numbers of sends and receives that are not kept, by group id."""
+    stay = {e["record_id"] for e in kept} if transfers else set()
+    left = {key: [e for e in own if e["record_id"] not in stay] for key, own in transfers.items()}
+    return {
+        key: [[e["record_id"] for e in own], [e.get("p2p_seq_id") for e in own]] for key, own in left.items() if own
+    }
 
 
 def _durations(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, list[list[Any]]]:
     timed = {}
     for key, own in groups.items():
-        if isinstance(key, (int, str)) and any("duration_ms" in e for e in (own[0], own[len(own) // 2])):
+        if _is_group_id(key) and any("duration_ms" in e for e in (own[0], own[len(own) // 2])):
             rows = [e for e in own[-TIMED:] if "duration_ms" in e and not e["is_p2p"]]
             timed[str(key)] = [[e["collective_seq_id"], e["duration_ms"]] for e in rows]
     return timed
@@ -282,8 +335,9 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
 
     All operations that are not over stay, and the newest entries of each group. `total` is the number of entries the
     ring held, `oldest` the lowest record number and `oldest_ns` when that was created, `durations` pairs of sequence
-    number and milliseconds by group id, `channels` the record numbers of all sends and receives, `finished` whether any
-    entry was complete (a dump of active operations only has none). With `whole` every entry stays, for a listing.
+    number and milliseconds by group id, `channels` the record numbers of all sends and receives, `launches` the record
+    and p2p sequence numbers of those that do not stay, `finished` whether any entry was complete (a dump of active
+    operations only has none). With `whole` every entry stays, for a listing.
     """
     entries = raw.get("entries")
     if not isinstance(entries, list):
@@ -300,6 +354,7 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
         kept, groups = _select(usable, device, counted)
         oldest = usable[0]["record_id"] if usable else None
         entries = usable
+    transfers = _transfers(groups)
     return {
         "version": raw.get("version"),
         "comm_lib_version": raw.get("comm_lib_version", raw.get("nccl_version")),
@@ -310,9 +365,10 @@ def reduce_dump(raw: dict[str, Any], whole: bool = False) -> dict[str, Any]:
         "oldest": oldest,
         "oldest_ns": entries[0].get("time_created_ns") if entries else None,
         "durations": _durations(groups),
-        "channels": _channels(groups),
+        "channels": _channels(transfers),
+        "launches": _launches(transfers, kept),
         "device": device,
-        "finished": any(e["state"] == "completed" or (not device and e["retired"]) for e in kept),
+        "finished": any(e.get("state") == "completed" or (not device and e.get("retired")) for e in entries),
     }
 
 

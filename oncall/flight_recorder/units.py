@@ -84,6 +84,7 @@ class RankView:
     """One rank as the graph sees it.
 
     `pending` is in record order: its first unit is what the rank waits on. All recorded before `settled` is over.
+    `launches` are the record and p2p sequence numbers of sends and receives older than the `batches`.
     `since_start` says that the ring still begins with the job and lists what is over.
     """
 
@@ -94,6 +95,7 @@ class RankView:
     settled: int = 1 << 64
     since_start: bool = False
     channels: Mapping[Channel, Sequence[int]] = field(default_factory=dict)
+    launches: Mapping[int, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
     last: Op | None = None
 
     @property
@@ -113,6 +115,7 @@ def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankVi
         dump.rank,
         since_start=not dump.wrapped and not dump.only_active and dump.total > 0,
         channels=dump.channels,
+        launches={of[name]: columns for name, columns in dump.launches.items() if name in of},
         last=dump.ops[-1] if dump.ops else None,
     )
     collectives: dict[int, dict[int, Op]] = {group: {} for group in of.values()}

@@ -200,6 +200,20 @@ def test_the_answer_is_the_same_after_a_reduction_on_the_node(material: Path, ca
     assert len(done.stdout) < sum(file.stat().st_size for file in files) / 2
 
 
+def test_sends_over_long_ago_are_counted_and_all_since_an_open_one_are_kept() -> None:
+    sends = [completed(0, "send 0->1", record=n, p2p_seq_id=n + 1, is_p2p=True) for n in range(200)]
+    stuck = [{**send, "state": "scheduled"} if send["record_id"] == 60 else send for send in sends]
+    dumps = load_blobs(blobs({0: dump(sends), 1: dump(stuck)})).dumps
+    for loaded in dumps.values():
+        (records,) = loaded.channels.values()
+        ((older, numbers),) = loaded.launches.values()
+        assert list(records) == list(range(200))
+        assert [*older, *(op.record for op in loaded.ops)] == list(range(200))
+        assert [*numbers, *(op.p2p_seq for op in loaded.ops)] == list(range(1, 201))
+    assert len(dumps[0].ops) < 100
+    assert dumps[1].ops[0].record == 60
+
+
 def test_a_damaged_reduction_is_refused() -> None:
     line = reduce.encode_row("rank_0", reduce.reduce_dump(WAITING))
     assert list(load_blobs([("n", line)]).dumps) == [0]
