@@ -21,7 +21,8 @@ from oncall.formats.kernel_time import EventTime, event_time
 from oncall.formats.recognise import Format, recognise
 from oncall.formats.xid_catalogue import FIRST_SXID, SXidMeaning, XidMeaning, lookup, lookup_sxid, sxid_unit
 from oncall.neutral import neutral
-from oncall.report.xid_text import code_text, log_text
+from oncall.report.xid_log_text import log_text
+from oncall.report.xid_text import code_text
 
 SCHEMA = "oncall.xid/1"
 NOTHING_PAGES, PAGES, UNDECIDED, NO_EVIDENCE = 0, 10, 11, 12

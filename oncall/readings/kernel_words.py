@@ -11,7 +11,6 @@ _TEMPLATES: Mapping[str, str] = {
     "gpu_lost": "the GPU has fallen off the bus",
     "gsp_heartbeat_timeout": "the firmware processor of a GPU shows no life",
     "rm_init_failed": "the driver could not start a GPU ({codes})",
-    "nic_link": "network link {ifname} of {device} went {state}",
     "mlx5_port_module": "network adapter {device}, port module {module}: {event}",
     "mlx5_slot_power": "network adapter {device}: its PCIe slot gives {watts} W, too little",
     "mlx5_temperature": "network adapter {device} is hot",
@@ -84,7 +83,8 @@ def _details(event: Event) -> list[str]:
         told.append("it needs a reset")
     if isinstance(decoded, dict):
         verdict = {True: "fatal", False: "nonfatal", None: None}[_flag(decoded.get("fatal"))]
-        link = f"link {decoded['link']}" if decoded.get("link") is not None else None
+        number = decoded.get("link")
+        link = f"link {number}" if isinstance(number, int) and number >= 0 else None
         injected = "injected by a test" if decoded.get("injected") is True else None
         told += [str(word) for word in (decoded.get("unit"), verdict, link, injected) if word is not None]
     return told
@@ -107,6 +107,11 @@ def _of_sxid(event: Event) -> str:
     return f"SXid {event.number('sxid')}" + (f" ({shown})" if shown else "")
 
 
+def _of_nic(event: Event) -> str:
+    names = [name for field in ("ifname", "device") if (name := event.text(field)) is not None]
+    return f"network link {' of '.join(names)} went {event.text('state')}"
+
+
 def _of_mce(event: Event) -> str:
     if event.fields.get("logged") is True:
         return "a machine check was logged"
@@ -114,4 +119,9 @@ def _of_mce(event: Event) -> str:
     return f"machine check of CPU {event.number('cpu')}, bank {event.number('bank')}: {grave}"
 
 
-_OF_CODES: Mapping[str, Callable[[Event], str]] = {"xid": _of_xid, "sxid": _of_sxid, "mce": _of_mce}
+_OF_CODES: Mapping[str, Callable[[Event], str]] = {
+    "xid": _of_xid,
+    "sxid": _of_sxid,
+    "mce": _of_mce,
+    "nic_link": _of_nic,
+}
