@@ -41,6 +41,6 @@ def test_without_pipes_it_says_what_the_job_needs(cluster: Cluster, tmp_path: Pa
     path = write_run_file(cluster, job, tmp_path)
     path.write_text(path.read_text().replace("[paths]", '[paths]\npipes = "/nowhere/pipe_"'))
     ended = dump(tmp_path, "run42\n")
-    assert ended.returncode == 2
+    assert ended.returncode == 12
     assert "no pipe at /nowhere/pipe_0.pipe" in ended.stderr
     assert "TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in ended.stderr
