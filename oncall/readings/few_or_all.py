@@ -7,7 +7,8 @@ the others wait for spends longer in its own phases, and waits least in those wh
 import re
 import statistics
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
@@ -24,6 +25,8 @@ _WHOLE_STEP = frozenset({"step"})
 _LEAST_SHARE = 0.05
 _PART_OF_SLOWDOWN = 0.3
 _NEAR_WORST = 0.5
+_MOST_OF_STEP = 2.0
+"""A part and its step are medians of different steps: only what is well longer cannot be a part of it."""
 _MOST_NAMED = 8
 
 
@@ -45,16 +48,29 @@ class _Excess:
 
 
 def phases(case: Case) -> tuple[Phase, ...]:
-    """All phases that the run's signals tell of."""
+    """All phases that the run's signals tell of. What is longer than the step it is part of is set aside."""
     waits, data = measure(case, "comm_wait_s"), measure(case, "data_wait_s")
     spans = (
         Phase(name, measure(case, "span_seconds", name=name), _MEETING.search(name) is not None)
         for name in span_names(case)
         if name not in _WHOLE_STEP
     )
-    own = Phase("step time", measure(case, "step_time_s"), meeting=False)
-    told = (Phase("communication wait", waits, meeting=True), Phase("data wait", data, meeting=False), *spans, own)
+    steps = measure(case, "step_time_s")
+    parts = (Phase("communication wait", waits, meeting=True), Phase("data wait", data, meeting=False), *spans)
+    told = (
+        *(replace(part, measured=_within(part.measured, steps)) for part in parts),
+        Phase("step time", steps, False),
+    )
     return tuple(phase for phase in told if phase.measured.now)
+
+
+def _within(part: Measured, steps: Measured) -> Measured:
+    """A part of a step without ranks of which it would be longer than steps are, theirs or most."""
+    usual_s = typical(steps.now) or inf
+    longest_s = {who: _MOST_OF_STEP * max(usual_s, steps.now.get(who, 0.0)) for who in part.now}
+    odd = {who: f"{value:.3g} s are longer than a step" for who, value in part.now.items() if value > longest_s[who]}
+    kept = {who: value for who, value in part.now.items() if who not in odd}
+    return replace(part, now=kept, aside={**part.aside, **odd})
 
 
 def few_or_all(case: Case) -> Judgement:

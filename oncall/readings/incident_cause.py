@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from oncall.formats.xid_catalogue import lookup
 from oncall.readings.incident import HARDWARE, RunIncidents, consequence, overlap, suffered
 from oncall.readings.incident_order import Incident, Occurrence
 from oncall.readings.incident_part import part_of
@@ -73,9 +74,13 @@ def _causes(incidents: RunIncidents, hosts: Collection[str]) -> Iterator[Cause]:
 
 
 def _hurts_by_itself(incidents: RunIncidents, incident: Incident, hosts: Collection[str]) -> bool:
-    """A fault that no table would wake anybody for, but that ranks suffered from."""
+    """A fault that no table would wake anybody for, but that ranks suffered from; none that a job goes on with."""
     event = incidents.kernel_event(incident.first)
-    return event is not None and event.host in hosts and part_of(event.event) in HARDWARE and suffered(incident)
+    if event is None or event.host not in hosts or part_of(event.event) not in HARDWARE:
+        return False
+    code = event.event.number("xid")
+    meaning = None if code is None else lookup(code)
+    return suffered(incident) and (meaning is None or meaning.severity != "warn")
 
 
 def _cause(incidents: RunIncidents, incident: Incident, faults: Iterable[KernelEvent]) -> Cause:

@@ -25,7 +25,7 @@ def discover_ranks(table: ProcessTable, gpus: Mapping[str, Gpus], hosts: Iterabl
     seen = table.by_rank()
     world_size, used = table.world_size, gpus_of(seen, gpus)
     places = {rank: _place(process, gpus.get(process.host, {}), used[rank]) for rank, process in seen.items()}
-    places.update(_infer(seen, places, world_size, tuple(hosts)))
+    places.update(_infer(places, _spans(seen, world_size, hosts)))
     return rank_map(places.values(), world_size=world_size, source="the processes on the nodes")
 
 
@@ -41,30 +41,35 @@ def _place(process: TrainingProcess, gpus: Gpus, index: int | None) -> Place:
     )
 
 
-def _infer(
-    seen: Mapping[int, TrainingProcess], places: Mapping[int, Place], world_size: int | None, hosts: tuple[str, ...]
-) -> dict[int, Place]:
-    """Places of ranks that nobody saw: launchers number the ranks of a node in one run (LOCAL_WORLD_SIZE)."""
-    if world_size is None:
-        return {}
-    inferred: dict[int, Place] = {}
-    widths = {width for process in seen.values() if (width := process.number("LOCAL_WORLD_SIZE"))}
-    if len(widths) != 1:
-        return {}
-    width = widths.pop()
-    first_of = {}
+def _spans(seen: Mapping[int, TrainingProcess], world_size: int | None, hosts: Iterable[str]) -> dict[str, range]:
+    """Host → its ranks, where launchers number them node by node; a host of which nothing was seen has what is left.
+
+    Empty where a host's own ranks are not in one run.
+    """
+    own: dict[str, set[range]] = {}
     for process in seen.values():
-        local = places[process.rank].local_rank
-        if local is not None:
-            first_of[process.host] = process.rank - local
-    silent = [host for host in hosts if host not in first_of]
-    free = [first for first in range(0, world_size, width) if first not in first_of.values()]
-    if len(silent) == 1 and len(free) == 1:
-        first_of[silent[0]] = free[0]
-    for host, first in first_of.items():
-        for local in range(width):
-            if first + local not in places:
-                inferred[first + local] = Place(rank=first + local, host=host, local_rank=local)
+        local, width = local_rank_of(process), process.number("LOCAL_WORLD_SIZE")
+        first = -1 if local is None else process.rank - local
+        own.setdefault(process.host, set()).add(range(first, first + (width or 0)))
+    spans = {host: span for host, told in own.items() for span in told if len(told) == 1 and span and span.start >= 0}
+    if len(spans) < len(own) or world_size is None:
+        return {}
+    silent = [host for host in hosts if host not in own]
+    left = sorted(set(range(world_size)).difference(*spans.values()))
+    if len(silent) == 1 and left and left[-1] - left[0] == len(left) - 1:
+        spans[silent[0]] = range(left[0], left[-1] + 1)
+    return spans
+
+
+def _infer(places: Mapping[int, Place], spans: Mapping[str, range]) -> dict[int, Place]:
+    """Places of ranks that nobody saw; none where a rank was seen on another host than its span says."""
+    inferred: dict[int, Place] = {}
+    for host, span in spans.items():
+        for local, rank in enumerate(span):
+            if rank in inferred or (rank in places and places[rank].host != host):
+                return {}
+            if rank not in places:
+                inferred[rank] = Place(rank=rank, host=host, local_rank=local)
     return inferred
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from oncall.signals.vocabulary import SIGNALS
 
-_FEW_MONTHS_S = 1e7
+_DAY_S = 86400.0
+"""Longer than any step or save takes; a day's step would show no progress to anybody."""
 _AHEAD_S = 60.0
 """A clock that is further ahead is wrong: nothing ends in the future."""
 
@@ -18,12 +19,12 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "ib_state": (0.0, 7.0),
     "ib_rate": (1.0, 1e13),
     "mfu": (0.0, 1e3),
-    "step_time_s": (0.0, _FEW_MONTHS_S),
-    "step_time_s_p50": (0.0, _FEW_MONTHS_S),
-    "comm_wait_s": (0.0, _FEW_MONTHS_S),
-    "data_wait_s": (0.0, _FEW_MONTHS_S),
-    "span_seconds": (0.0, _FEW_MONTHS_S),
-    "ckpt_duration_s": (0.0, _FEW_MONTHS_S),
+    "step_time_s": (0.0, _DAY_S),
+    "step_time_s_p50": (0.0, _DAY_S),
+    "comm_wait_s": (0.0, _DAY_S),
+    "data_wait_s": (0.0, _DAY_S),
+    "span_seconds": (0.0, _DAY_S),
+    "ckpt_duration_s": (0.0, _DAY_S),
 }
 """The least and the greatest value that hardware or a job can have, with room to spare; both count as possible.
 

@@ -10,6 +10,8 @@ from oncall.readings.case import Case
 from oncall.readings.clock import node_clock
 from oncall.run.numbers import whole
 
+_ONE_ANSWER_S = 60.0
+"""A process may begin while its node answers, after the clock was read."""
 _CLOCK_TICKS_PER_S = 100
 """USER_HZ, the unit of the times in /proc/PID/stat; 100 on every Linux that runs GPUs (proc(5))."""
 
@@ -179,13 +181,20 @@ def _processes(host: str, parts: tuple[Part, ...], clock: NodeClock | None) -> I
             state=state,
             state_again=again.get(pid),
             ended=pid in again and again[pid] is None,
-            age_s=uptime - started_s if uptime is not None and started_s is not None else None,
+            age_s=_age_s(uptime, started_s),
             start_ticks=start_ticks,
             rss_kb=whole(_value(part.text, "rss").split(" ")[0]),
             waits_in=_value(part.text, "wchan").strip("0") or None,
             command=_value(part.text, "command").strip(),
             variables=dict(_variables(part.text)),
         )
+
+
+def _age_s(uptime_s: float | None, started_s: float | None) -> float | None:
+    """None where the process began well after now: in some containers the uptime is not that of the kernel (lxcfs)."""
+    if uptime_s is None or started_s is None or started_s - uptime_s > _ONE_ANSWER_S:
+        return None
+    return max(0.0, uptime_s - started_s)
 
 
 def _value(text: str, key: str) -> str:

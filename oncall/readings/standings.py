@@ -120,7 +120,7 @@ def _few_elsewhere(
     unsure = [
         r for r in elsewhere if not stacks.stacks[r].standing.certain or stacks.stacks[r].standing.where in _DEVICE
     ]
-    grade = Grade.LIKELY if unseen or unsure else Grade.SURE
+    grade = Grade.LIKELY if unseen or unsure or case.ranks.world_size is None else Grade.SURE
     findings = []
     for rank in sorted(elsewhere):
         where = stacks.stacks[rank].standing.where
@@ -179,7 +179,7 @@ def _everyone_waits(
 def _odd_ones_out(case: Case, stacks: StackSet, unseen: list[int]) -> list[Finding]:
     """Ranks that wait at another call site than most: a hint, since a pipeline's stages do so by design."""
     groups = stacks.groups()
-    if len(groups) != 2 or unseen or len(groups[0].ranks) >= len(groups[1].ranks):
+    if len(groups) != 2 or unseen or case.ranks.world_size is None or len(groups[0].ranks) >= len(groups[1].ranks):
         return []
     few, many = groups
     return [

@@ -149,7 +149,9 @@ def test_a_loss_echoes_the_number_that_comes_after_it_too() -> None:
     assert told == [(None, 3), (None, 3), (79, None)]
 
 
-@pytest.mark.parametrize(("cut", "unit"), [("NETIR", None), ("NETIR_LINK_EVT", "NETIR_LINK_EVT"), ("NETIR Fa", "NETIR")])
+@pytest.mark.parametrize(
+    ("cut", "unit"), [("NETIR", None), ("NETIR_LINK_EVT", "NETIR_LINK_EVT"), ("NETIR Fa", "NETIR")]
+)
 def test_a_cut_line_names_a_unit_only_where_it_can_be_no_other(cut: str, unit: str | None) -> None:
     (event,) = events(f"[  100.000001] NVRM: Xid (PCI:0000:4f:00): 149, {cut}")
     shown = event.fields["nvlink5"]

@@ -54,6 +54,13 @@ class TestImpossible:
         judged = few_or_all(series.tell(now, {"comm_wait_s": by_rank(WAITS)}))
         assert (judged.verdict, accused(judged)) == ("unknown", set())
 
+    @pytest.mark.parametrize("odd", [60.0, 1e6])
+    def test_a_part_longer_than_the_step_holds_up_nobody(self, odd: float, series: SeriesCase) -> None:
+        """If rank 5 waited a minute for data in every step, no step would take 12 s."""
+        loads = by_rank(with_odd([0.1] * 8, odd))
+        now = {"step_time_s": by_rank(TIMES), "comm_wait_s": by_rank(WAITS), "data_wait_s": loads}
+        assert accused(few_or_all(series.tell(now, {"comm_wait_s": by_rank(WAITS)}))) == set()
+
     def test_the_others_are_judged_as_ever(self, series: SeriesCase) -> None:
         now = with_odd(with_odd(CLOCKS, 0.0, rank=2), 1305.0, rank=5)
         assert accused(throttling(series.tell({"sm_clock": by_gpu(now)}, {"sm_clock": by_gpu(CLOCKS)}))) == {5}

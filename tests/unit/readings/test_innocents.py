@@ -141,6 +141,14 @@ class TestOtherGpus:
         scene.say("kernel", {"node001": "timed out", "node002": kernel(xid(79, 590.0, gpu=1))})
         assert [(f.ranks, f.grade) for f in hardware(scene.case).findings] == [((5,), Grade.LIKELY)]
 
+    @pytest.mark.parametrize("code", [92, 38], ids=["corrected errors", "a watchdog"])
+    def test_what_a_job_goes_on_with_is_not_why_ranks_waited(self, code: int, tmp_path: Path) -> None:
+        scene = stopped(tmp_path, second=xid(code, 590.0, gpu=1))
+        scene.say(
+            "logs", {"node001": [log("/l/x/attempt_0/0/stderr.log", TIMED_OUT, rank=0, age_s=500)], "node002": []}
+        )
+        assert (hardware(scene.case).verdict, named(hardware(scene.case))) == ("clear", [])
+
     def test_what_is_undecided_accuses_nobody(self, tmp_path: Path) -> None:
         scene = stopped(tmp_path, second=xid(79, 590.0, gpu=1))
         scene.say("gpus", {"node001": [], "node002": []})

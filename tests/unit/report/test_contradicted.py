@@ -74,3 +74,19 @@ def test_a_restart_that_has_made_steps_carries_no_conclusion(tmp_path: Path) -> 
     report = asyncio.run(replay(Bundle.open(copy), lambda _: None))
     assert any(each.finding.kind == "restarting" for each in report.findings)
     assert (report.verdict.conclusion, report.verdict.kind, report.verdict.grade) == ("all-wait", None, None)
+
+
+def test_stacks_are_not_sure_where_nothing_tells_how_many_ranks_there_are(tmp_path: Path) -> None:
+    """Ranks 4, 6 and 7 were not seen, and neither the run's file nor a process tells that they exist."""
+    copy = tmp_path / "bundle"
+    shutil.copytree(incidents()["hang-by-data"].bundle.path, copy)
+    for probe in ("processes", "dumps", "flight_recorder"):
+        shutil.rmtree(copy / "evidence" / probe)
+    (copy / "ranks.json").unlink()
+    (copy / "run.toml").write_text((copy / "run.toml").read_text().replace('file = "ranks.json"', ""))
+    (path,) = (copy / "evidence/stacks").rglob("node002.out")
+    head, *parts = path.read_bytes().split(b"\n\noncall-")
+    kept = [part for part in parts if b"\tstack\t" not in part or b"rank=5" in part]
+    path.write_bytes(b"\n\noncall-".join([head, *kept]))
+    report = asyncio.run(replay(Bundle.open(copy), lambda _: None))
+    assert (report.verdict.ranks, report.verdict.grade, report.state) == ((5,), Grade.LIKELY, "stopped")
