@@ -1,7 +1,9 @@
 """Name the origin of a hang from PyTorch Flight Recorder dumps: files or folders, any naming, gloo or NCCL.
 
 Exit code: 0 all ranks' dumps are here and nothing is wrong, 10 cause found, 11 something is wrong and undecided, 12 no
-dump could be read, or dumps are missing and the others show nothing wrong. With --print: 0, or 12 where it lists none.
+dump could be read, or nothing wrong is seen and that proves nothing: dumps are missing, or ranks wait, which only a
+second snapshot explains (--since), or the two do not tell whether a rank is slow. With --print: 0, or 12 where it lists
+none.
 """
 
 import argparse
@@ -79,14 +81,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def outcome(analysis: "Analysis", movement: "Movement | None" = None) -> int:
-    """The exit code of an analysis, all of it: what was asked to be shown does not change what is wrong."""
+    """The exit code of an analysis, all of it: what was asked to be shown does not change what is wrong.
+
+    Ranks that wait in one snapshot alone are not cleared: a running job looks like that, and so does one that hangs.
+    """
+    from oncall.flight_recorder import Grade, Pace
+
     if not analysis.coverage.dumps:
         return NO_EVIDENCE
-    if analysis.origins or (movement and movement.slow):
+    if any(origin.grade is not Grade.UNDECIDED for origin in analysis.origins) or (movement and movement.slow):
         return CAUSE_FOUND
-    if analysis.undecided:
+    if analysis.origins or analysis.undecided or (movement and movement.pace is Pace.STUCK):
         return UNDECIDED
-    return NO_EVIDENCE if analysis.coverage.absent else NOTHING_FOUND
+    cleared = movement.pace is Pace.RUNNING if movement else not analysis.waiting
+    return NOTHING_FOUND if cleared and not analysis.coverage.absent else NO_EVIDENCE
 
 
 def _refuse_unknown(ranks: set[int] | None, dumps: "DumpSet", analysis: "Analysis") -> None:

@@ -1,7 +1,10 @@
 """How complete the dumps are, and why a rank may have none."""
 
+from collections.abc import Collection, Mapping
+
 from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.model import Absent, Coverage, DumpSet
+from oncall.flight_recorder.skew import hours_before
 
 _NO_FILE = (
     "no file: the process died; or TORCH_NCCL_ASYNC_ERROR_HANDLING=1 ended it before the dump (pytorch#121055); or it "
@@ -9,10 +12,15 @@ _NO_FILE = (
 )
 
 
-def coverage_of(dumps: DumpSet, groups: Groups) -> Coverage:
-    """Count the ranks with a dump against those that the groups name, with the reason for each that is absent."""
+def coverage_of(dumps: DumpSet, groups: Groups, old: Mapping[int, int]) -> Coverage:
+    """Count the ranks with a dump against those that the groups name, with the reason for each that is absent.
+
+    `old` are the ranks whose dump is older than those of their peers, with the number of operations that it lacks.
+    """
     reasons = {r.rank: f"{r.source}: {r.reason}" for r in dumps.refused if r.rank is not None}
-    absent = tuple(Absent(rank, reasons.get(rank, _NO_FILE)) for rank in groups.world if rank not in dumps.dumps)
+    reasons |= {rank: _why_old(rank, lacks, dumps, old) for rank, lacks in old.items()}
+    unusable = [rank for rank in groups.world if rank not in dumps.dumps or rank in old]
+    absent = tuple(Absent(rank, reasons.get(rank, _NO_FILE)) for rank in unusable)
     notes = list(dumps.notes)
     active = [d.rank for d in dumps.dumps.values() if d.only_active]
     if active:
@@ -25,4 +33,13 @@ def coverage_of(dumps: DumpSet, groups: Groups) -> Coverage:
             "step takes longer, what came before is lost: raise TORCH_FR_BUFFER_SIZE (TORCH_NCCL_TRACE_BUFFER_SIZE in "
             "older versions)"
         )
-    return Coverage(len(groups.world), len(dumps.dumps), absent, dumps.refused, tuple(notes))
+    return Coverage(len(groups.world), len(dumps.dumps) - len(old), absent, dumps.refused, tuple(notes))
+
+
+def _why_old(rank: int, lacks: int, dumps: DumpSet, old: Collection[int]) -> str:
+    source = dumps.dumps[rank].source
+    hours = hours_before(rank, dumps.dumps, dumps.dumps.keys() - old)
+    if hours is not None:
+        return f"{source}: written {hours:,.0f} h before those of its peers: a file of an earlier incident"
+    operations = "an operation" if lacks == 1 else f"{lacks:,} operations"
+    return f"{source}: older than those of its peers, which had finished {operations} that it has not issued"

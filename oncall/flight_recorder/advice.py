@@ -1,8 +1,8 @@
 """One sentence and one next check for each kind of origin."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from oncall.flight_recorder.model import Group, Kind, Op
+from oncall.flight_recorder.model import Group, Kind, Op, Origin
 from oncall.run.nodes import fold_ranks, name_folded
 
 _CHECKS = {
@@ -55,6 +55,29 @@ def says(kind: Kind, ranks: Sequence[int], *, group: Group, seq: int, op: Op | N
     }
     who = name_folded(fold_ranks(ranks))
     return f"{who} {_CLAIMS[kind].format(**names)} (group {group.desc or group.name}, seq {seq})"
+
+
+def says_both_sides(sides: Mapping[tuple[int, ...], Op], origin: Origin) -> str:
+    """The headline of a tie: what each side issued, none of them accused."""
+    parts = [f"{name_folded(fold_ranks(ranks))} issued {_in_full(op)}" for ranks, op in sides.items()]
+    return f"{', '.join(parts)}: which is wrong the dumps do not tell{_place(origin)}"
+
+
+def says_half_done(holders: Sequence[int], finished: Sequence[int], origin: Origin) -> str:
+    """The headline of an operation that some members finished while others hold it for good."""
+    done, left = (name_folded(fold_ranks(sorted(ranks))) for ranks in (finished, holders))
+    return f"{left} joined {origin.op} and do not finish it, though {done} did{_place(origin)}"
+
+
+def _place(origin: Origin) -> str:
+    group = origin.group
+    return "" if group is None else f" (group {group.desc or group.name}, seq {origin.seq})"
+
+
+def _in_full(op: Op) -> str:
+    name, dtypes, sent, _ = op.signature
+    size = "" if sent is None else f" of {sent:,}"
+    return f"{name}{size}{f' {dtypes[0]}' if dtypes else ''}"
 
 
 def _called(op: Op, other: Op | None) -> str:

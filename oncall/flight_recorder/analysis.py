@@ -1,15 +1,17 @@
 """Names the origin of a hang from the dumps of its ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.groups import resolve
-from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Share, Undecided
+from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Refused, Share, Undecided
 from oncall.flight_recorder.origins import Finder
+from oncall.flight_recorder.skew import FAR_BEHIND, hours_before
 from oncall.flight_recorder.tables import tables
 from oncall.flight_recorder.units import State, view_ranks
-from oncall.flight_recorder.waits import FAR_BEHIND, Graph
+from oncall.flight_recorder.waits import Graph
 
 _SEVERAL = 3
 """Ranks. One or two may have lost their device; that many that are slightly behind are rather a running job."""
@@ -20,7 +22,7 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None, still: bool = Fals
 
     `world_size` extends the job beyond the ranks that the dumps mention. A set without waiting ranks, or one that shows
     the job moving while the dumps were taken, has no origins. `still` says that the job is known to stand, by its log
-    or by an earlier snapshot: a moment at which all groups are within an operation is then no moment of a running job.
+    or by an earlier snapshot: what the dumps show is then no moment of a running job, however unequal they are.
     """
     with without_collector():
         return _analysed(dumps, world_size, still)
@@ -29,25 +31,48 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None, still: bool = Fals
 def _analysed(dumps: DumpSet, world_size: int | None, still: bool) -> Analysis:
     groups = resolve(dumps.dumps, world_size)
     graph = Graph(view_ranks(dumps.dumps, groups), groups)
-    coverage = coverage_of(dumps, groups)
+    leaders = _of_another_incident(dumps, graph)
+    if leaders:
+        return _analysed(_without(dumps, leaders), len(groups.world), still)
+    coverage = coverage_of(dumps, groups, graph.old)
     if not graph.waiting:
         return Analysis((), _left_out(graph), coverage, (), None)
     origins: Sequence[Origin] = ()
     undecided: Sequence[Undecided] = ()
-    motion = _motion(graph)
+    motion = None if still else _motion(graph)
     if motion is None:
-        origins, undecided = Finder(graph).find()
-        motion = _motion_despite(graph, origins, still=still)
+        origins, undecided = Finder(graph, still=still).find()
+        motion = None if still else _motion_despite(graph, origins)
     if motion is not None:
         origins = undecided = ()
+    if still and not origins and not undecided:
+        undecided = (Undecided(graph.waiting, None, None, Share(0, len(graph.waiting)), _STANDS),)
     return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, motion, tables(graph, origins))
 
 
-def _motion_despite(graph: Graph, origins: Sequence[Origin], *, still: bool) -> str | None:
+def _of_another_incident(dumps: DumpSet, graph: Graph) -> tuple[int, ...]:
+    """The few ranks that are ahead of all others, though their dumps were written hours before."""
+    ahead = tuple(rank for rank in graph.views if rank not in graph.old)
+    if not ahead or 2 * len(ahead) >= len(graph.views):
+        return ()
+    return tuple(rank for rank in ahead if hours_before(rank, dumps.dumps, graph.old) is not None)
+
+
+def _without(dumps: DumpSet, ranks: Collection[int]) -> DumpSet:
+    reason = "a file of an earlier incident: written hours before those of its peers, though it is ahead of them"
+    refused = [Refused(dumps.dumps[rank].source, reason, rank) for rank in ranks]
+    kept = {rank: dump for rank, dump in dumps.dumps.items() if rank not in ranks}
+    return replace(dumps, dumps=kept, refused=(*dumps.refused, *refused))
+
+
+def _motion_despite(graph: Graph, origins: Sequence[Origin]) -> str | None:
     """Why what was found may come from a running job; None where it stands."""
     if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
         return _MOVING
-    return _WITHIN if not still and _all_within(graph, origins) else None
+    return _WITHIN if _all_within(graph, origins) else None
+
+
+_STANDS = "the job stands still, and every rank waits in something that the dumps show nobody to hold up"
 
 
 _MOVING = (

@@ -1,9 +1,10 @@
 """Turns the ends of the chains into origins: what kind of fault, whose, where in the code, and how sure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from oncall.flight_recorder import shift
-from oncall.flight_recorder.advice import next_check, says
+from oncall.flight_recorder.advice import next_check, says, says_both_sides, says_half_done
 from oncall.flight_recorder.chains import longest_chain
 from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.mismatch import disagreement, uneven_splits
@@ -11,15 +12,21 @@ from oncall.flight_recorder.model import Grade, Kind, Op, Origin, Share, Undecid
 from oncall.flight_recorder.programs import Programs
 from oncall.flight_recorder.rings import breach_of
 from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
+from oncall.flight_recorder.skew import FAR_BEHIND
 from oncall.flight_recorder.ties import odd_end, outvote
 from oncall.flight_recorder.units import Unit
-from oncall.flight_recorder.waits import FAR_BEHIND, Graph, Hold, Node, Standing
+from oncall.flight_recorder.waits import Graph, Hold, Node, Standing
 
 _POSITIVE_FIRST = {Grade.SURE: 0, Grade.LIKELY: 1, Grade.UNDECIDED: 2}
+_UNTOLD = {Hold.NO_COUNTERS, Hold.UNLISTED}
 _FEW_OF = 8
 _AHEAD = (
     "these ranks wait in an operation that most others have not issued, and nothing is open on those: either it is one "
     "call too many, or the others are held up on their hosts"
+)
+_NO_USABLE_DUMP = "the chains end at ranks without a usable dump"
+_UNLISTED = (
+    "all ranks known to use the group joined its operation, but nothing lists its members: these ranks may belong to it"
 )
 _UNPAIRED = (
     "the rings no longer hold a collective that both ends took part in, so that their sends and receives cannot be "
@@ -30,8 +37,9 @@ _UNPAIRED = (
 class Finder:
     """Reads the origins off one graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, still: bool = False) -> None:
         self._graph = graph
+        self._still = still
         self._programs = Programs(graph.views, graph.groups)
         self._open: dict[str, list[tuple[Unit, Mapping[Node, int]]]] = {}
         self._holding: dict[Node, list[tuple[Unit, Hold]]] = {}
@@ -74,11 +82,13 @@ class Finder:
         node = sink.nodes[0]
         if isinstance(node, Unit):
             return False
+        if node not in self._graph.views or node in self._graph.old:
+            return True
         holds = {hold for _, hold in self._holding.get(node, ())}
-        return node not in self._graph.views or holds == {Hold.NO_COUNTERS}
+        return bool(holds) and holds <= _UNTOLD
 
     def _not_issued(self, rank: int, steps: Mapping[Node, int]) -> list[Origin]:
-        wanted = [(unit, hold) for unit, hold in self._holding[rank] if hold is not Hold.QUEUED]
+        wanted = [row for row in self._holding[rank] if row[1] not in {Hold.QUEUED, Hold.UNLISTED}]
         unit, hold = min(wanted or self._holding[rank], key=lambda row: self._first_issue(row[0]))
         if self._ahead_of_all(unit):
             self._leave_open(unit, steps, _AHEAD)
@@ -126,7 +136,7 @@ class Finder:
         if standing.disagrees:
             return self._mismatch(unit, standing, steps)
         if standing.finished:
-            return []
+            return [self._half_done(unit, standing, steps)] if self._still and standing.joined else []
         if standing.guessed:
             self._leave_open(unit, steps, _UNPAIRED)
             return []
@@ -134,6 +144,14 @@ class Finder:
         if unit.rank is None and uneven_splits(standing.ops, len(group.ranks)):
             return [self._origin(Kind.SPLIT_MISMATCH, (), unit, steps, Grade.LIKELY, among=standing.joined)]
         return [self._origin(Kind.TRANSPORT_STALL, (), unit, steps, Grade.LIKELY, among=standing.joined)]
+
+    def _half_done(self, unit: Unit, standing: Standing, steps: Mapping[Node, int]) -> Origin:
+        """Some members hold for good what others finished: the device of a lone one, else what lies between them."""
+        holders = standing.joined
+        if len(holders) == 1 and len(standing.finished) > 1:
+            return self._origin(Kind.GPU_STALLED, holders, unit, steps, Grade.LIKELY, mine=standing.ops.get(holders[0]))
+        origin = self._origin(Kind.TRANSPORT_STALL, (), unit, steps, Grade.LIKELY, among=holders)
+        return replace(origin, says=says_half_done(holders, standing.finished, origin))
 
     def _mismatch(self, unit: Unit, standing: Standing, steps: Mapping[Node, int]) -> list[Origin]:
         if unit.rank is not None:
@@ -146,7 +164,9 @@ class Finder:
             found = outvote(found, unit, self._graph, self._programs)
         if not found.odd:
             among = tuple(sorted(standing.ops))
-            return [self._origin(found.kind, (), unit, steps, Grade.UNDECIDED, among=among)]
+            origin = self._origin(found.kind, (), unit, steps, Grade.UNDECIDED, among=among)
+            sides = {side: standing.ops[side[0]] for side in found.sides}
+            return [replace(origin, says=says_both_sides(sides, origin))]
         views = self._graph.views
         peer = views[next(rank for rank in found.sides[0] if rank not in found.odd)]
         by_kind: dict[Kind, list[int]] = {}
@@ -189,19 +209,24 @@ class Finder:
         rows = [(sink.nodes[0], steps) for sink, steps in unseen if any(rank in steps for rank in open_ranks)]
         if not rows:
             return [], []
-        absent = [rank for rank in graph.groups.world if rank not in graph.views]
+        absent = [rank for rank in graph.groups.world if rank not in graph.views or rank in graph.old]
         rank, steps = rows[0]
         unit = min((u for u, _ in self._holding[rank]), key=self._first_issue)
         breach = self._out_of_step(unit, steps) if alone else None
         if breach is not None:
             return [breach], []
-        if alone and absent == [rank] and isinstance(rank, int):
+        if alone and absent == [rank] and isinstance(rank, int) and self._lost(rank):
             return [self._origin(Kind.PROCESS_LOST, (rank,), unit, steps, Grade.LIKELY)], []
         deciding = tuple(sorted(node for node, _ in rows if isinstance(node, int)))
         reached = {r for r in open_ranks for _, steps in rows if r in steps}
-        reason = "the chains end at ranks without a usable dump"
+        untold = {hold for node, _ in rows for _, hold in self._holding[node]}
+        reason = _UNLISTED if untold == {Hold.UNLISTED} else _NO_USABLE_DUMP
         share = Share(len(reached), len(graph.waiting))
         return [], [Undecided(deciding, graph.groups.known[unit.group], unit.seq, share, reason)]
+
+    def _lost(self, rank: int) -> bool:
+        """Whether the rank has no dump, and belongs for certain to what waits for it."""
+        return rank not in self._graph.views and any(hold is Hold.NO_DUMP for _, hold in self._holding[rank])
 
     def _out_of_step(self, unit: Unit, steps: Mapping[Node, int]) -> Origin | None:
         """The one rank that waits beside a missing dump and is an operation short of its peers, or ahead of them."""

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from oncall.flight_recorder.groups import Groups
-from oncall.flight_recorder.model import Channel, Op, RankDump, Signature
+from oncall.flight_recorder.model import Channel, Counters, Op, RankDump, Signature
 
 
 class Unit(NamedTuple):
@@ -43,6 +43,12 @@ class Seat:
     in_order: bool = True
     ops: dict[int, Op] = field(default_factory=dict)
 
+    @property
+    def issued(self) -> int | None:
+        """The highest sequence number that this member has issued: 0 for none, None where the dump does not say."""
+        known = [n for n in (self.recorded, self.enqueued) if n is not None]
+        return max(known, default=0 if self.complete_view else None)
+
     def state(self, seq: int) -> State:
         """Where this member stands with the collective `seq`."""
         op = self.ops.get(seq)
@@ -51,9 +57,9 @@ class Seat:
         if op is not None:
             in_launch = self.in_order and self.enqueued is not None and seq > self.enqueued
             return State.IN_LAUNCH if in_launch else State.PENDING
-        issued = max((n for n in (self.recorded, self.enqueued) if n is not None), default=None)
+        issued = self.issued
         if issued is None:
-            return State.NOT_ISSUED if self.complete_view else State.UNKNOWN
+            return State.UNKNOWN
         if seq > issued:
             return State.NOT_ISSUED
         # Issued, and neither listed as open nor counted as complete: an entry that left the ring was complete.
@@ -158,12 +164,17 @@ def _seat(dump: RankDump, name: str, ops: dict[int, Op], has_p2p: bool, complete
         completed = min(open_ones) - 1
     return Seat(
         recorded=max(ops, default=None),
-        enqueued=counters.enqueued if counters else None,
+        enqueued=counters.enqueued if counters and not _uncounted(counters, ops) else None,
         completed=completed,
         complete_view=complete_view,
         in_order=dump.device,
         ops=ops,
     )
+
+
+def _uncounted(counters: Counters, ops: Mapping[int, Op]) -> bool:
+    """Whether the counter of enqueued operations was never moved: a host is inside of one launch call at a time."""
+    return counters.enqueued == 0 and (len(ops) > 1 or any(op.done for op in ops.values()))
 
 
 def _merged(same: Sequence[Op]) -> Op:

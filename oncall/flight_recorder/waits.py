@@ -1,6 +1,6 @@
 """The wait-for graph: who waits on which operation, and who holds that operation up."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,23 +8,19 @@ from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.mismatch import disagreement
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.pairing import Counterpart, End, Pairing
+from oncall.flight_recorder.skew import ROOTED, outrun
 from oncall.flight_recorder.units import Batch, RankView, State, Unit
 
 Node = int | Unit
 """A rank or an operation. Operations stand between ranks, so a group of n members costs n edges, not n squared."""
-
-_ROOTED = {"broadcast", "reduce", "gather", "scatter"}
-"""Operations that one member may finish before another has joined."""
-
-
-FAR_BEHIND = 8
-"""Operations. Dumps a few milliseconds apart differ by less; a rank whose device is lost falls behind without limit."""
 
 
 class Hold(StrEnum):
     """Why an operation cannot finish because of one member."""
 
     NO_DUMP = "left no dump"
+    OLD_DUMP = "left a dump that is older than those of its peers"
+    UNLISTED = "may belong to the group, which has no list of members"
     NO_COUNTERS = "its dump does not say whether it issued this"
     NOT_ISSUED = "has not issued it"
     IN_LAUNCH = "is inside the launch call"
@@ -56,9 +52,10 @@ class Graph:
         self.groups = groups
         self.pairing = Pairing(views, groups)
         self.batches = {b.unit: b for v in views.values() for own in v.batches.values() for b in own if not b.done}
-        self.waiting = tuple(rank for rank, view in views.items() if view.pending)
         self.completed = self._completed()
-        self.lag = {rank: lag for rank in self.waiting if (lag := self._lag(views[rank]))}
+        self.old = outrun(views, groups)
+        self.waiting = tuple(rank for rank, view in views.items() if view.pending and rank not in self.old)
+        self.lag = {rank: lag for rank, view in views.items() if (lag := self._lag(view) or self.old.get(rank, 0))}
         self.standings: dict[Unit, Standing] = {}
         self.edges: dict[Node, tuple[Node, ...]] = {}
         for rank in self.waiting:
@@ -80,7 +77,7 @@ class Graph:
         for unit in view.pending:
             if unit.rank is None and unit.group not in seen:
                 seen.add(unit.group)
-                if view.seats[unit.group].ops[unit.seq].signature.op not in _ROOTED:
+                if view.seats[unit.group].ops[unit.seq].signature.op not in ROOTED:
                     lag = max(lag, self.completed.get(unit.group, -1) - unit.seq + 1)
         return lag
 
@@ -98,7 +95,7 @@ class Graph:
             standing = self.standings[node] = self._standing(node)
             return () if standing.disagrees else tuple(standing.holds)
         view = self.views.get(node)
-        if view is None or view.front is None or self.stalled(node):
+        if view is None or view.front is None or node in self.old or self.stalled(node):
             return ()
         if self._in_launch(view.front, node):
             self.standings.setdefault(view.front, self._standing(view.front))
@@ -113,7 +110,7 @@ class Graph:
 
         One alone is what a dump taken a moment later, or a ring broken by a dead member, looks like.
         """
-        return self.lag.get(rank, 0) >= 2
+        return rank not in self.old and self.lag.get(rank, 0) >= 2
 
     def _standing(self, unit: Unit) -> Standing:
         return self._of_batch(self.batches[unit]) if unit.rank is not None else self._of_collective(unit)
@@ -133,15 +130,33 @@ class Graph:
                 ops[rank] = seat.ops[unit.seq]
             if state is State.DONE:
                 finished.append(rank)
+            elif state is State.PENDING and view.front == unit:
+                joined.append(rank)
+            elif rank in self.old:
+                holds[rank] = Hold.OLD_DUMP
             elif state in _HOLD_OF:
                 holds[rank] = _HOLD_OF[state]
-            elif view.front == unit:
-                joined.append(rank)
             else:
                 holds[rank] = Hold.GPU_BEHIND if self.stalled(rank) else Hold.QUEUED
         if finished:
             holds = {r: h for r, h in holds.items() if h is not Hold.QUEUED}
+        elif not holds:
+            holds = dict.fromkeys(self._unlisted(unit.group), Hold.UNLISTED)
         return Standing(tuple(joined), tuple(finished), holds, ops, disagreement(ops) is not None)
+
+    def _unlisted(self, number: int) -> Iterator[int]:
+        """Ranks that may belong to a group whose members are known from its use alone, and that wait in nothing.
+
+        A rank that used another group of the same purpose belongs to that one.
+        """
+        group = self.groups.known[number]
+        if not group.inferred:
+            return
+        same = {n for n, other in enumerate(self.groups.known) if other.desc == group.desc}
+        for rank in self.groups.world:
+            view = self.views.get(rank)
+            if rank not in group.ranks and (view is None or (view.front is None and same.isdisjoint(view.seats))):
+                yield rank
 
     def _of_batch(self, batch: Batch) -> Standing:
         rank = batch.unit.rank if batch.unit.rank is not None else -1

@@ -225,3 +225,104 @@ def test_unequal_counters_of_a_pipeline_without_open_operations_are_no_fault() -
     analysis = judge({r: dump([], world=4, pg_status={"0": status(n, n)}) for r, n in counted.items()})
     assert analysis.origins == ()
     assert analysis.undecided == ()
+
+
+def test_a_rank_that_has_issued_nothing_at_all_is_told_by_its_counters() -> None:
+    """The first collective of the job; the recorder counts from -1, and the ring of rank 2 is empty."""
+    dumps = {rank: dump([entry(1, record=0)], world=4, pg_status=status(1, -1)) for rank in range(4)}
+    dumps[2] = dump([], world=4, pg_status=status(-1, -1))
+    analysis = judge(dumps)
+    assert named(analysis) == [(Kind.STUCK_BEFORE_COLLECTIVE, (2,))]
+    assert not any("active operations only" in note for note in analysis.coverage.notes)
+
+
+def test_the_first_use_of_a_group_is_told_by_its_counters() -> None:
+    table = {n: {"name": n, "desc": n, "ranks": "[0, 1, 2]"} for n in ("0", "1")}
+
+    def rank(first_use: int) -> dict[str, Any]:
+        rows = [completed(n, record=5000 + n) for n in range(1000, 1010)]
+        rows += [entry(1, record=6010, process_group=("1", "ckpt"), pg_id=1)] * (first_use > 0)
+        return dump(rows, pg_config=table, pg_status={**status(1009, 1009), "1": status(first_use, -1)["0"]})
+
+    assert named(judge({0: rank(1), 1: rank(-1), 2: rank(1)})) == [(Kind.STUCK_BEFORE_COLLECTIVE, (1,))]
+
+
+def test_the_first_launch_of_a_group_that_does_not_return() -> None:
+    dumps = {rank: dump([entry(1, record=0)], world=3, pg_status=status(1, -1)) for rank in range(3)}
+    dumps[1]["pg_status"] = status(-1, -1)
+    assert named(judge(dumps)) == [(Kind.IN_LAUNCH, (1,))]
+
+
+def test_a_counter_that_a_recorder_never_moves_tells_nothing() -> None:
+    dumps = {rank: dump([completed(1), entry(2)], world=3, pg_status=status(-1, -1)) for rank in range(2)}
+    dumps[2] = dump([completed(1)], world=3, pg_status=status(-1, -1))
+    assert named(judge(dumps)) == [(Kind.STUCK_BEFORE_COLLECTIVE, (2,))]
+
+
+def gloo(seq: int, record: int, group: str, *, done: bool = True) -> Entry:
+    desc = {"0": "default_pg"}.get(group, f"mesh_{group}")
+    return entry(
+        seq,
+        record=record,
+        process_group=(group, desc),
+        pg_id=ord(group),
+        profiling_name="gloo:all_reduce",
+        retired=done,
+    )
+
+
+def with_subgroups(absent_from_a: int, *, world_waits: bool) -> dict[int, dict[str, Any]]:
+    """Even ranks wait in a subgroup that `absent_from_a`, its fourth member, never used; gloo lists no members."""
+    dumps = {}
+    for rank in range(8):
+        rows = [gloo(1, 0, "0"), gloo(2, 1, "0")]
+        if rank % 2:
+            rows += [gloo(1, 2, "b"), *([gloo(3, 3, "0", done=False)] if world_waits else [])]
+        elif rank != absent_from_a:
+            rows.append(gloo(1, 2, "a", done=False))
+        table = {"": {"name": "", "desc": "", "ranks": "[]"}}
+        dumps[rank] = dump(rows, pg_config=table, comm_lib_version="", pg_status={})
+    return dumps
+
+
+def test_members_known_from_use_alone_are_not_all_that_a_group_has() -> None:
+    analysis = judge(with_subgroups(6, world_waits=True))
+    assert named(analysis) == [(Kind.STUCK_BEFORE_COLLECTIVE, (6,))]
+    assert analysis.origins[0].explains.ranks == analysis.origins[0].explains.waiting == 7
+
+
+def test_a_rank_that_may_be_a_member_is_not_accused_for_that() -> None:
+    analysis = judge(with_subgroups(6, world_waits=False))
+    assert analysis.origins == ()
+    (open_part,) = analysis.undecided
+    assert 6 in open_part.deciding
+
+
+def test_a_subgroup_whose_other_ranks_have_groups_of_the_same_purpose_is_whole() -> None:
+    def rank(number: int) -> dict[str, Any]:
+        name = "1" if number < 2 else "2"
+        own = entry(1, record=1, process_group=(name, "mesh_tp"), profiling_name="gloo:all_reduce", retired=number >= 2)
+        return dump([gloo(1, 0, "0"), own], pg_config={}, comm_lib_version="")
+
+    (origin,) = judge({number: rank(number) for number in range(4)}).origins
+    assert (origin.kind, origin.among) == (Kind.TRANSPORT_STALL, (0, 1))
+
+
+UNNAMED: dict[str, Any] = {"profiling_name": ""}
+
+
+def test_an_unnamed_newest_entry_is_no_other_backend() -> None:
+    """Operation 5 timed out: retired, and not complete. That is no end, as it would be with gloo."""
+    rows = [*(completed(n) for n in range(1, 5)), entry(5, retired=True)]
+    dumps = {rank: dump([*rows, entry(6, **UNNAMED)] if rank != 3 else rows, world=4) for rank in range(4)}
+    (origin,) = judge(dumps).origins
+    assert (origin.kind, origin.seq, origin.ranks) == (Kind.TRANSPORT_STALL, 5, ())
+
+
+@pytest.mark.parametrize("unnamed", [False, True])
+def test_an_unknown_backend_that_uses_states_has_them(unnamed: bool) -> None:
+    name: dict[str, Any] = {"profiling_name": "foo:all_reduce"}
+    rows = [*(completed(n, **name) for n in range(1, 5)), entry(5, retired=True, **name)]
+    rows += [entry(6, **UNNAMED)] * unnamed
+    dumps = {rank: dump(rows if rank != 3 else rows[:4], world=4) for rank in range(4)}
+    assert named(judge(dumps)) == [(Kind.STUCK_BEFORE_COLLECTIVE, (3,))]
