@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
     if name not in recorded:
         raise UsageError(f"no recorded incident {name}", f"there are: {', '.join(recorded)}")
     if wants_console(args):
-        from oncall.console.app import run_picker
+        from oncall.console.app import run_demo
 
         chosen = {args.incident: recorded[args.incident]} if args.incident else recorded
-        return run_picker({key: (each.title, each.bundle) for key, each in chosen.items()}, ascii_signs=args.ascii)
+        return run_demo({key: (each.title, each.bundle) for key, each in chosen.items()}, ascii_signs=args.ascii)
     import asyncio
 
     from oncall.report.printing import print_report

@@ -63,16 +63,22 @@ def run(args: argparse.Namespace) -> int:
     described = load(path)
     checked_queries(described, str(path))
     ranks = load_ranks(path, described)
+    if args.playbook != AUTOMATIC:
+        from oncall.playbook.loader import load as load_playbook
+
+        load_playbook(args.playbook)
     manifest = Manifest(run=described.name, started=datetime.now(UTC), playbook=args.playbook)
     bundle = Bundle.create(manifest, path.read_text(encoding="utf-8"), args.bundle)
     if ranks is not None:
         bundle.write("ranks.json", dump_rank_map(ranks).encode())
     if console:
         from oncall.console.app import run_console
+        from oncall.run.nodes import expand_hosts
 
         return run_console(
             bundle,
             live=True,
+            hosts=len(expand_hosts(described.nodes)),
             read_only=args.read_only,
             guide=args.guide,
             ascii_signs=args.ascii,

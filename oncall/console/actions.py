@@ -36,6 +36,8 @@ def _on(*screens: str) -> frozenset[str]:
     return frozenset(screens)
 
 
+ANYWHERE = frozenset({"out", "theme", "quit"})
+"""Actions that work where no triage is shown, too."""
 EVERYWHERE = "*"
 GUIDED = "incident, guided"
 DETAILS = ("stacks", "flight", "metrics", "hardware", "nodes", "timeline", "compare", "raw")
@@ -44,7 +46,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("show('incident')", "1", "incident", "the incident: what it is, what to do, why"),
     Command("show('stacks')", "2", "stacks", "where every rank stands, as one call tree", _on("incident")),
     Command("show('flight')", "3,f", "flight rec.", "the collectives that hang, rank by rank", _on("incident")),
-    Command("show('metrics')", "4,m", "metrics", "the queries side by side, each with its verdict"),
+    Command("show('metrics')", "4,m", "metrics", "the queries side by side, each with its verdict", _on("incident")),
     Command("show('hardware')", "5", "hardware", "what the kernels reported, and what each Xid means"),
     Command("show('nodes')", "6", "nodes", "who answered, who did not, and why"),
     Command("show('timeline')", "7,t", "timeline", "everything that happened, in order; your notes"),
@@ -83,8 +85,8 @@ COMMANDS: tuple[Command, ...] = (
         guided_label="by itself",
     ),
     Command("screen.overrule", "o", "overrule", "give your own verdict, and why", _on(GUIDED), guided=True),
-    Command("step_back", "b", "back", "take the last step back", _on(GUIDED), guided=True),
-    Command("again", "r", "again", "ask the nodes again and lay the answer beside this one", asks=True),
+    Command("step_back", "b", "back", "take the last step back, and go on step by step", _on(GUIDED)),
+    Command("again", "r", "again", "ask the nodes again: this step, one probe, or all anew", _on(GUIDED), asks=True),
     Command("screen.retry", "R", "retry", "ask this node again", _on("nodes"), asks=True),
     Command("playbook", "p", "playbook", "walk another playbook on the same evidence"),
     Command("compare", "c", "compare", "what changed since the triage before this one"),
@@ -107,9 +109,11 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def bindings() -> list[Binding]:
-    """The key bindings of the application."""
+    """The key bindings of the application; ctrl+c works in dialogs and while a text is typed, too."""
     return [
-        Binding(each.keys, each.action, each.label, show=bool(each.footer), key_display=each.key) for each in COMMANDS
+        Binding(key, each.action, each.label, show=bool(each.footer), key_display=each.key, priority=key == "ctrl+c")
+        for each in COMMANDS
+        for key in each.keys.split(",")
     ]
 
 

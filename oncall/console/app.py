@@ -53,16 +53,15 @@ class DemoConsole(Console):
     def on_picker_screen_chosen(self, event: PickerScreen.Chosen) -> None:
         """Show a copy of one incident."""
         name = event.name
-        copy = self._folder / name
-        if not copy.exists():
-            shutil.copytree(self._incidents[name][1].path, copy)
-        bundle = Bundle.open(copy)
+        bundle = _copied(self._incidents[name][1], self._folder / name)
         self.open_bundle(bundle, first_snapshot(bundle, live=False, read_only=True))
         self.push_screen(IncidentScreen())
 
 
-def first_snapshot(bundle: Bundle, *, live: bool, read_only: bool, guide: bool = False) -> Snapshot:
-    """What is known before anything is read."""
+def first_snapshot(
+    bundle: Bundle, *, live: bool, read_only: bool, guide: bool = False, hosts: int | None = None
+) -> Snapshot:
+    """What is known before anything is read; `hosts` is how many nodes the run has."""
     start = Start(
         run=bundle.manifest.run,
         started=bundle.manifest.started,
@@ -70,13 +69,20 @@ def first_snapshot(bundle: Bundle, *, live: bool, read_only: bool, guide: bool =
         live=live,
         read_only=read_only,
     )
-    return Snapshot(start, guided=guide)
+    return Snapshot(start, guided=guide, hosts=hosts)
+
+
+def _copied(bundle: Bundle, folder: Path) -> Bundle:
+    if not folder.exists():
+        shutil.copytree(bundle.path, folder)
+    return Bundle.open(folder)
 
 
 def run_console(
     bundle: Bundle,
     *,
     live: bool,
+    hosts: int | None = None,
     read_only: bool = False,
     guide: bool = False,
     ascii_signs: bool = False,
@@ -84,22 +90,25 @@ def run_console(
 ) -> int:
     """Show a triage until the operator leaves; returns the exit code of the program.
 
-    `live` asks the nodes of the bundle's run; without it the bundle's own evidence is walked. `read_only` takes away
-    running actions, `guide` begins step by step.
+    `live` asks the nodes of the bundle's run, `hosts` of them; without it the bundle's own evidence is walked.
+    `read_only` takes away running actions, `guide` begins step by step.
     """
-    first = first_snapshot(bundle, live=live, read_only=read_only, guide=guide)
+    first = first_snapshot(bundle, live=live, read_only=read_only, guide=guide, hosts=hosts)
     console = BundleConsole(bundle, first, Looks(ascii_signs=ascii_signs), deadline_s=deadline_s)
     return _run(console)
 
 
-def run_picker(incidents: Mapping[str, tuple[str, Bundle]], *, ascii_signs: bool = False) -> int:
-    """Let the operator choose among recorded incidents, name → (title, bundle); returns the program's exit code.
+def run_demo(incidents: Mapping[str, tuple[str, Bundle]], *, ascii_signs: bool = False) -> int:
+    """Show a recorded incident, or of several a choice, name → (title, bundle); returns the program's exit code.
 
     Notes and overruled steps live in copies that are gone when it ends; no action can be run.
     """
     with tempfile.TemporaryDirectory(prefix="oncall-demo-") as folder:
-        console = DemoConsole(incidents, Path(folder), Looks(ascii_signs=ascii_signs))
-        return _run(console)
+        if len(incidents) == 1:
+            ((_, bundle),) = incidents.values()
+            copy = _copied(bundle, Path(folder) / "incident")
+            return run_console(copy, live=False, read_only=True, ascii_signs=ascii_signs)
+        return _run(DemoConsole(incidents, Path(folder), Looks(ascii_signs=ascii_signs)))
 
 
 def _run(console: Console) -> int:

@@ -21,21 +21,21 @@ from oncall.console.orders import (
     Note,
     Order,
     Overrule,
-    RenewProbes,
+    RenewProbe,
+    RenewStep,
     ShowRaw,
 )
 from oncall.console.publishing import PUBLISH_EVERY_S, Publisher
 from oncall.console.raw import raw_text
 from oncall.console.snapshot import Snapshot
 from oncall.console.steering import SteeredWalk
-from oncall.console.told import Listener
+from oncall.console.told import Listener, Word
 from oncall.errors import OncallError
 from oncall.playbook.engine import Overruling
 from oncall.playbook.events import Acted, ActStarted, Noted, ProbeFinished, WalkEvent
 from oncall.playbook.journal import read_journal, standing_of
 from oncall.playbook.loader import known
 from oncall.playbook.sources import LiveSource, RecordedSource
-from oncall.probes.catalogue import PROBES, SERVERS
 from oncall.readings.registry import READINGS
 from oncall.report.choice import chosen_playbook
 from oncall.report.earlier import earlier_bundle
@@ -132,8 +132,10 @@ class Conductor:
                 self._walk.back()
             case ChoosePlaybook():
                 self._choose(order.playbook)
-            case RenewProbes():
-                self._renew(order.probes)
+            case RenewProbe():
+                self._renew((order.probe,))
+            case RenewStep() if (step := self._walk.step) is not None:
+                self._renew(READINGS[step.reading].needs)
             case _:
                 aside = asyncio.create_task(self._obey_aside(order), name=type(order).__name__)
                 self._asides.add(aside)
@@ -180,6 +182,9 @@ class Conductor:
             await source.ask_again(host, self._case)
         finally:
             self._asked_again.discard(host)
+        lacks = ", ".join(source.lacking(host))
+        end = f"still lacks {lacks}" if lacks else "has answered all"
+        self._publisher.tell(Word(f"{host} was asked again and {end}"))
         self._walk.again(before)
 
     async def _find_earlier(self) -> None:
@@ -196,13 +201,10 @@ class Conductor:
             self._publisher.mishap(error.cause)
 
     def _renew(self, probes: tuple[str, ...]) -> None:
-        """Put these probes anew, or where none is named those of the step at hand in guided mode, else all."""
+        """Put these probes anew, where there is anybody to put them to."""
         if not isinstance(self._source, LiveSource):
             return
-        step = self._walk.step
-        guided = self._publisher.snapshot.guided
-        needed = READINGS[step.reading].needs if guided and step else (*PROBES, *SERVERS)
-        for probe in probes or needed:
+        for probe in probes:
             self._source.renew(probe)
         self._source.start(self._case)
         self._walk.again(self._publisher.snapshot.report)

@@ -10,29 +10,30 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.events import Event, Key
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 
 from oncall.bundle.store import Bundle
-from oncall.console.actions import allowed, bindings, by_action
+from oncall.console.actions import ANYWHERE, allowed, bindings, by_action
 from oncall.console.bundles import fresh_bundle
 from oncall.console.host import Heard, Host, Looks
 from oncall.console.lines import heading, plain_row
-from oncall.console.orders import Back, ChoosePlaybook, FindEarlier, Guide, RenewProbes
+from oncall.console.orders import Back, ChoosePlaybook, FindEarlier, Guide, RenewProbe, RenewStep
 from oncall.console.palette import Commands
 from oncall.console.screens.catalogue import load_screens, screen_of
 from oncall.console.screens.dialogs import Choose
 from oncall.console.screens.incident import IncidentScreen
 from oncall.console.screens.triage import TriageScreen
 from oncall.console.snapshot import Snapshot
-from oncall.console.told import RawText
+from oncall.console.told import RawText, Word
 from oncall.console.widgets.scrollbar import WholeCells
 from oncall.errors import OncallError
 
 TERMINATED = 143
 
 _ALL = "*"
-_ANYWHERE = frozenset({"out", "theme", "quit"})
+_STEP = "."
 _HERE = Path(__file__).parent
 
 
@@ -75,12 +76,21 @@ class Console(Host):
         """Show the newest snapshot, or the raw text that was asked for."""
         if not self.is_of_now(event):
             return
-        if isinstance(event.told, RawText):
-            self.push_screen(screen_of("raw", event.told))
-            return
-        self.snapshot = event.told
-        if screen := self.triage_screen:
-            screen.show(self.snapshot)
+        match event.told:
+            case RawText():
+                self.push_screen(screen_of("raw", event.told))
+            case Word():
+                self.tell(event.told.text)
+            case Snapshot():
+                self.snapshot = event.told
+                if screen := self.triage_screen:
+                    screen.show(self.snapshot)
+
+    async def on_event(self, event: Event) -> None:
+        """What became of a key is said until the next one."""
+        if isinstance(event, Key) and (screen := self.triage_screen):
+            screen.tell("")
+        await super().on_event(event)
 
     async def on_unmount(self) -> None:
         """Let the nodes go."""
@@ -105,7 +115,7 @@ class Console(Host):
         return self._exception
 
     def tell(self, text: str) -> None:
-        """Say what became of the last key."""
+        """Say what became of the last key, on the screen that is shown."""
         if screen := self.triage_screen:
             screen.tell(text)
 
@@ -116,7 +126,7 @@ class Console(Host):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Commands work on the screens of a triage alone, and those that cannot be given now do nothing."""
         command = by_action(action)
-        if command is None or action in _ANYWHERE:
+        if command is None or action in ANYWHERE:
             return True
         return self.triage_screen is not None and allowed(command, **self.circumstances)
 
@@ -144,7 +154,7 @@ class Console(Host):
     def action_guide(self) -> None:
         """Step by step, or by itself again."""
         self.action_show(IncidentScreen.NAME)
-        self.order(Guide(not self.snapshot.guided))
+        self.order(Guide(not self.circumstances["guided"]))
 
     def action_step_back(self) -> None:
         """Take the last step back."""
@@ -152,7 +162,10 @@ class Console(Host):
 
     def action_again(self) -> None:
         """Ask the nodes again: all of it as a new triage, or one probe."""
-        rows = [heading("ask again"), plain_row(_ALL, "everything, as a new triage laid beside this one")]
+        rows = [heading("ask again")]
+        if self.snapshot.proposal is not None:
+            rows.append(plain_row(_STEP, "this step: what its verdict needs"))
+        rows.append(plain_row(_ALL, "everything, as a new triage laid beside this one"))
         rows += [plain_row(each.name, f"{each.name} alone") for each in self.snapshot.probes]
         self.push_screen(Choose(rows), self._again)
 
@@ -164,9 +177,9 @@ class Console(Host):
                 self.tell(f"no new triage: {error.cause}")
                 return
             start = replace(self.snapshot.start, started=bundle.manifest.started, bundle=str(bundle.path))
-            self.open_bundle(bundle, Snapshot(start, before=self.snapshot.report))
+            self.open_bundle(bundle, Snapshot(start, guided=self.snapshot.guided, before=self.snapshot.report))
         elif chosen is not None:
-            self.order(RenewProbes((chosen,)))
+            self.order(RenewStep() if chosen == _STEP else RenewProbe(chosen))
 
     def action_playbook(self) -> None:
         """Choose another playbook."""

@@ -57,9 +57,10 @@ class Host(App[int]):
 
     @property
     def circumstances(self) -> Mapping[str, bool]:
-        """What decides which commands can be given."""
+        """What decides which commands can be given; a walk that has ended has no step left to confirm or overrule."""
         start = self.snapshot.start
-        return {"read_only": start.read_only, "live": start.live, "guided": self.snapshot.guided}
+        guided = self.snapshot.guided and self.snapshot.report is None
+        return {"read_only": start.read_only, "live": start.live, "guided": guided}
 
     @property
     def paint(self) -> Paint:

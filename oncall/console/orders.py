@@ -37,10 +37,15 @@ class ChoosePlaybook:
 
 
 @dataclass(frozen=True, slots=True)
-class RenewProbes:
-    """Put these probes to the nodes once more, and walk again on what they bring; all where none is named."""
+class RenewProbe:
+    """Put a probe to the nodes once more, and walk again on what it brings."""
 
-    probes: tuple[str, ...] = ()
+    probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenewStep:
+    """Put the probes of the step at hand to the nodes once more, and judge it on what they bring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +84,16 @@ class FindEarlier:
 
 
 Order: TypeAlias = (
-    Guide | Confirm | Overrule | Back | ChoosePlaybook | RenewProbes | AskAgain | Note | Act | ShowRaw | FindEarlier
+    Guide
+    | Confirm
+    | Overrule
+    | Back
+    | ChoosePlaybook
+    | RenewProbe
+    | RenewStep
+    | AskAgain
+    | Note
+    | Act
+    | ShowRaw
+    | FindEarlier
 )

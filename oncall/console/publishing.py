@@ -76,4 +76,6 @@ class Publisher:
 
 def cause_of(error: BaseException) -> str:
     """Why something failed, in words for the screen."""
-    return error.cause if isinstance(error, OncallError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, OncallError):
+        return "; ".join(error.cause.splitlines())
+    return f"{type(error).__name__}: {error}"

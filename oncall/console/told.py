@@ -16,5 +16,12 @@ class RawText:
     by_hand: str | None = None
 
 
-Told: TypeAlias = Snapshot | RawText
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What became of something that the operator asked for."""
+
+    text: str
+
+
+Told: TypeAlias = Snapshot | RawText | Word
 Listener: TypeAlias = Callable[[Told], None]

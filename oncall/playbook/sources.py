@@ -99,6 +99,10 @@ class LiveSource:
         lacking = [folder for folder in self._turns.lacking(host) if folder.probe in PROBES]
         await asyncio.gather(*(self._put(PROBES[folder.probe], case, (host,), folder) for folder in lacking))
 
+    def lacking(self, host: str) -> tuple[str, ...]:
+        """The probes that a node was asked and did not answer in full."""
+        return tuple(folder.probe for folder in self._turns.lacking(host))
+
     async def put(self, probe: Probe, case: Case, *, keep_as: str | None = None) -> Evidence:
         """Put a probe to all nodes now; its answers are kept under `keep_as`, else under its own name."""
         folder = await self._turns.ask(probe, case, self._hosts, keep_as=keep_as)

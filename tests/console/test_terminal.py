@@ -19,10 +19,10 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 _DEMO = """
 import sys
 from pathlib import Path
-from oncall.console.app import run_picker
+from oncall.console.app import run_demo
 from oncall.rehearse.incidents import incidents
-chosen = {name: (each.title, each.bundle) for name, each in incidents().items() if name == "hang-by-hardware"}
-sys.exit(run_picker(chosen))
+names = ("hang-by-hardware", "hang-by-code")
+sys.exit(run_demo({name: (incidents()[name].title, incidents()[name].bundle) for name in names}))
 """
 _CRASH = """
 import sys

@@ -201,6 +201,16 @@ async def test_the_tree_puts_the_odd_one_out_first(incident: Callable[[str], Bun
     assert "odd one out" not in leaves[1].text
 
 
+async def test_an_origin_without_a_stack_is_named_and_nobody_is_odd_in_its_place(
+    incident: Callable[[str], Bundle],
+) -> None:
+    """Rank 5 was killed when this was recorded: what stands elsewhere than the most is not why."""
+    report = await replay(incident("hang-by-hardware"), lambda _: None)
+    rows = stack_rows(snapshot_of(report), UNICODE)
+    assert not [row.text for row in rows if "odd one out" in row.text]
+    assert [row.copies for row in rows if "no stack" in row.text] == ["5"]
+
+
 def test_beside_each_other_only_differing_frames_are_marked() -> None:
     left = stack("0", 1, "a (t.py:3)", "main (t.py:1)")
     right = stack("1", 1, "c (t.py:9)", "b (t.py:4)", "main (t.py:1)")

@@ -17,6 +17,9 @@ from oncall.console.host import Looks
 from oncall.console.screens.dialogs import Choose
 from oncall.console.snapshot import probe_of
 from oncall.console.widgets.listing import Listing
+from oncall.playbook.loader import load
+from oncall.probes.catalogue import PROBES
+from oncall.readings.registry import READINGS
 
 from ..console.tmux import Tmux
 from ..console.waiting import press, until
@@ -85,6 +88,7 @@ async def test_a_node_that_was_cut_off_is_named_and_brought_in_by_retry(
         await press(pilot, "R")
         await until(pilot, lambda: console.snapshot.report and console.snapshot.report.verdict.ranks == (CULPRIT,))
         await until(pilot, lambda: "refused" not in shown(console, "table"))
+        await until(pilot, lambda: "node002 was asked again and has answered all" in shown(console, "message"))
         await press(pilot, "c")
         await until(pilot, lambda: f"rank {CULPRIT}" in shown(console, "table"))
         assert "ranks not seen" in shown(console, "table")
@@ -147,6 +151,22 @@ async def test_one_probe_again_then_all_as_a_new_triage_beside_the_old(
         assert f"{second.started:%H:%M:%S}" in told
         await pilot.press("q")
     assert Bundle.open(bundle.path).manifest.run == Bundle.open(Path(third.bundle)).manifest.run
+
+
+async def test_in_guided_mode_the_step_at_hand_is_asked_again_alone(hung: tuple[Cluster, Job], bundle: Bundle) -> None:
+    async with opened(bundle) as (console, pilot):
+        await until(pilot, lambda: console.snapshot.report)
+        await press(pilot, "g")
+        await until(pilot, lambda: console.snapshot.proposal)
+        here = console.snapshot.here
+        needed = READINGS[load("hang").steps[str(here)].reading].needs
+        before = {probe.name: turns(bundle, probe.name) for probe in console.snapshot.probes}
+        await press(pilot, "r")
+        await choose(console, pilot, ".")
+        await until(pilot, lambda: all(turns(bundle, probe) > before[probe] for probe in needed if probe in PROBES))
+        await until(pilot, lambda: console.snapshot.proposal)
+        assert console.snapshot.here == here
+        assert all(turns(bundle, probe) == before[probe] for probe in before if probe not in needed)
 
 
 async def test_nodes_that_fall_silent_leave_what_they_said(hung: tuple[Cluster, Job], bundle: Bundle) -> None:

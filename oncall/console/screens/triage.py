@@ -9,7 +9,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Input
 
-from oncall.console.actions import allowed, by_action, footer
+from oncall.console.actions import COMMANDS, Command, allowed, by_action, footer
 from oncall.console.clipboard import copy
 from oncall.console.lines import Tone, plain_row
 from oncall.console.orders import Note
@@ -79,8 +79,10 @@ class TriageScreen(Screen[None]):
         """Show a snapshot in the screen's own panes."""
 
     def tell(self, text: str) -> None:
-        """Say what became of the last key; it stays until the next one says something, or escape."""
+        """Say what became of the last key, or with no text nothing any more."""
         line = self.query_one("#message", Listing)
+        if not text and not line.display:
+            return
         line.display = bool(text)
         line.show([plain_row("message", f" {text}", Tone.HERE)] if text else [])
 
@@ -135,12 +137,25 @@ class TriageScreen(Screen[None]):
     def action_note(self) -> None:
         """Ask for a note."""
         rows = [plain_row("note", "A note for the timeline, kept with the incident", Tone.STRONG)]
-        self.app.push_screen(Ask(rows, prompt="your note"), lambda text: self.app.order(Note(text)) if text else None)
+        self.app.push_screen(Ask(rows, prompt="your note"), self._take_note)
+
+    def _take_note(self, text: str | None) -> None:
+        if text:
+            self.app.order(Note(text))
+            self.tell("noted; the timeline (7) has it")
 
     def action_help(self) -> None:
         """What the pane with the focus shows, and all keys."""
         pane = self.focused.name if self.focused else None
-        self.app.push_screen(Tell(help_rows(self.ABOUT, pane)))
+        self.app.push_screen(Tell(help_rows(self.ABOUT, pane, self.commands())))
+
+    def commands(self) -> list[Command]:
+        """What can be done on this screen now."""
+        return [each for each in COMMANDS if allowed(each, **self.app.circumstances) and self._has(each)]
+
+    def _has(self, command: Command) -> bool:
+        place, _, name = command.action.rpartition(".")
+        return place != "screen" or hasattr(self, f"action_{name}")
 
     def as_text(self) -> str:
         """All that the screen holds, also what is scrolled out of sight."""
@@ -168,11 +183,8 @@ class TriageScreen(Screen[None]):
         return [each for each in self.query("#body Listing").results(Listing) if each.can_focus]
 
     def leave(self) -> bool:
-        """Escape: clear the filter, if there is one. Returns whether there was something to leave."""
+        """Escape: clear the filter, if there is one. Returns whether there was one."""
         box = self.query_one("#filter", Input)
-        if self.query_one("#message", Listing).display and not box.has_focus:
-            self.tell("")
-            return True
         if not box.display:
             return False
         box.value = ""

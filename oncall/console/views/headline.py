@@ -71,8 +71,7 @@ def actions(snapshot: Snapshot) -> list[Row]:
     """What to do, numbered; a row that `y` copies and `x` runs shows the command."""
     report = snapshot.report
     if report is None:
-        words = "the walk waits for your word" if snapshot.proposal else "the walk goes on"
-        return [_action_row("do", " DO", (Span(f"nothing yet: {words}", Tone.DIM),))]
+        return [_action_row("do", " DO", (Span(_why_nothing(snapshot), Tone.DIM),))]
     rows: list[Row] = []
     number, said = 0, None
     for index, action in enumerate(report.actions):
@@ -85,6 +84,12 @@ def actions(snapshot: Snapshot) -> list[Row]:
     if not rows:
         rows.append(_action_row("do", " DO", (Span("nothing", Tone.GOOD),)))
     return rows
+
+
+def _why_nothing(snapshot: Snapshot) -> str:
+    if snapshot.problem is not None:
+        return "nothing: the walk has failed"
+    return f"nothing yet: the walk {'waits for your word' if snapshot.proposal else 'goes on'}"
 
 
 def runnable(action: "ReadyAction") -> Runnable | None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from oncall.console.actions import COMMANDS, Command
+from oncall.console.actions import Command
 from oncall.console.lines import Row, Span, Tone, heading, plain_row
 
 _KEY = 12
 _PANES = {
-    "actions": "What to do, in order. `y` copies the command of the row, `x` runs it after you typed what it is about.",
+    "actions": "What to do, in order; below a text its command.",
     "playbook": "The steps as they were walked. A tick is decided, ? unknown, ! contradicted, a pen overruled by you.",
     "step": "The step under the tree's cursor: verdict, evidence, and the command that asks the same by hand.",
     "against": "What contradicts the answer, when to escalate, the job in one message, the alerts that fire.",
@@ -15,8 +15,8 @@ _PANES = {
 }
 
 
-def help_rows(about: str, pane: str | None, commands: Iterable[Command] = COMMANDS) -> list[Row]:
-    """All of it."""
+def help_rows(about: str, pane: str | None, commands: Iterable[Command]) -> list[Row]:
+    """All of it; `commands` are those that can be given here and now."""
     rows = [plain_row("about", about)]
     if pane in _PANES:
         rows.append(plain_row("pane", _PANES[pane], Tone.HERE))

@@ -11,6 +11,8 @@ from oncall.console.snapshot import Snapshot, probe_of
 from oncall.run.nodes import expand_ranks
 
 if TYPE_CHECKING:
+    from oncall.readings.suspects import Suspect
+    from oncall.report.model import Account
     from oncall.report.seen import StackRow
 
 _RANKS_SHOWN = 24
@@ -44,12 +46,36 @@ def stack_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
         for frame in reversed(group.frames):
             node = node.calls.setdefault(frame, _Node(frame))
         node.groups.append(group)
-    largest = max((group.count for group in groups), default=0)
-    rows += _branches(root, "", glyphs, largest if len(groups) > 1 else 0)
-    for reason, ranks in known.seen.without_stack.items():
-        spans = (Span(f"{glyphs.unknown} no stack  ", Tone.WARN), say(f"ranks {ranks}: {reason}"))
-        rows.append(Row(f"without {reason}", spans, copies=ranks))
+    rows += _branches(root, "", glyphs, _odd_ones(known))
+    rows += [_without(f"ranks {ranks}", reason, ranks, glyphs) for reason, ranks in known.seen.without_stack.items()]
+    told = {rank for ranks in known.seen.without_stack.values() for rank in expand_ranks(ranks)}
+    for suspect in _without_group(known):
+        if suspect.rank not in told:
+            reason = suspect.says.get("process", "no stack was taken of it")
+            rows.append(_without(f"rank {suspect.rank}", reason, str(suspect.rank), glyphs))
     return rows
+
+
+def _without_group(known: "Account") -> "list[Suspect]":
+    """The suspects that no stack was taken of."""
+    taken = {rank for group in known.seen.stacks for rank in expand_ranks(group.ranks)}
+    return [suspect for suspect in known.suspects if suspect.rank not in taken]
+
+
+def _odd_ones(known: "Account") -> frozenset[str]:
+    """The small groups, or those of them that hold a suspect; none where the odd one left no stack."""
+    if _without_group(known):
+        return frozenset()
+    largest = max((group.count for group in known.seen.stacks), default=0)
+    small = [group for group in known.seen.stacks if group.count < largest]
+    suspects = {suspect.rank for suspect in known.suspects}
+    told = [group for group in small if not suspects.isdisjoint(expand_ranks(group.ranks))]
+    return frozenset(group.ranks for group in told or small)
+
+
+def _without(who: str, reason: str, ranks: str, glyphs: Glyphs) -> Row:
+    spans = (Span(f"{glyphs.unknown} no stack  ", Tone.WARN), say(f"{who}: {reason}"))
+    return Row(f"without {ranks}", spans, copies=ranks)
 
 
 def _why_none(snapshot: Snapshot) -> str:
@@ -66,7 +92,7 @@ def _why_none(snapshot: Snapshot) -> str:
     return "no stack was taken: the walk did not ask for any, or no node had py-spy (`py_spy` in the run file)"
 
 
-def _branches(node: _Node, trunk: str, glyphs: Glyphs, largest: int) -> Iterator[Row]:
+def _branches(node: _Node, trunk: str, glyphs: Glyphs, odd: frozenset[str]) -> Iterator[Row]:
     """Below a node: its own groups, then what it calls, the rarest first."""
     parts: list[StackRow | _Node] = [*node.groups, *node.calls.values()]
     parts.sort(key=lambda part: part.count)
@@ -75,16 +101,16 @@ def _branches(node: _Node, trunk: str, glyphs: Glyphs, largest: int) -> Iterator
         arm = f"{trunk}{glyphs.last_branch if last else glyphs.branch} "
         below = f"{trunk}{'  ' if last else glyphs.trunk} "
         if not isinstance(part, _Node):
-            yield _leaf(part, arm, (), glyphs, largest)
+            yield _leaf(part, arm, (), glyphs, odd=part.ranks in odd)
             continue
         chain, end = _chain(part)
         if not end.calls and len(end.groups) == 1:
-            yield _leaf(end.groups[0], arm, chain, glyphs, largest)
+            yield _leaf(end.groups[0], arm, chain, glyphs, odd=end.groups[0].ranks in odd)
         else:
             yield Row(
                 f"node {arm}{chain}", (Span(arm, Tone.DIM), say(f"{end.count:>6,}  "), say(_arrows(chain, glyphs)))
             )
-            yield from _branches(end, below, glyphs, largest)
+            yield from _branches(end, below, glyphs, odd)
 
 
 def _chain(node: _Node) -> tuple[tuple[str, ...], _Node]:
@@ -96,8 +122,7 @@ def _chain(node: _Node) -> tuple[tuple[str, ...], _Node]:
     return tuple(frames), node
 
 
-def _leaf(group: "StackRow", arm: str, chain: Sequence[str], glyphs: Glyphs, largest: int) -> Row:
-    odd = 0 < group.count < largest
+def _leaf(group: "StackRow", arm: str, chain: Sequence[str], glyphs: Glyphs, *, odd: bool) -> Row:
     ranks = group.ranks if len(group.ranks) <= _RANKS_SHOWN else group.ranks[: _RANKS_SHOWN - 1] + glyphs.ellipsis
     spans = (
         Span(arm, Tone.DIM),

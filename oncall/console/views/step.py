@@ -60,7 +60,8 @@ def _proposal(snapshot: Snapshot) -> Iterator[Row]:
     yield Row("verdict", (say(f"PROPOSED {judgement.verdict.upper()}  ", Tone.HERE), say(judgement.reason)))
     for finding in judgement.findings[:_MOST_FINDINGS]:
         yield from _finding("-", finding, said=judgement.reason)
-    yield plain_row("keys", "enter confirms   o overrules   b steps back   r asks again", Tone.HERE)
+    again = "   r asks again" if snapshot.start.live else ""
+    yield plain_row("keys", f"enter confirms   o overrules   b steps back{again}", Tone.HERE)
     for verdict, target in playbook.steps[snapshot.here].branches.items():
         yield _part(verdict, target, Tone.STRONG if verdict == judgement.verdict else Tone.DIM)
 
