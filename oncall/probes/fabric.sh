@@ -16,6 +16,11 @@ look() {
             [ -r "$file" ] && printf 'counter %s %s\n' "${file##*/}" "$(cat "$file" 2>/dev/null)"
         done
     done
+    # Counters that the kernel tells over netlink alone, such as the optional ones of mlx5.
+    if command -v rdma >/dev/null 2>&1; then
+        part statistic "sample=$1"
+        limit 4 rdma statistic show 2>/dev/null
+    fi
 }
 look 1
 sleep "$PAUSE_S"

@@ -15,7 +15,7 @@ from oncall.readings.storage import storage
 from oncall.readings.storage_set import storage_set
 from oncall.run.model import Paths, Processes, Run
 
-from ..readings.evidence import Part, Scene
+from ..readings.evidence import Part, Scene, process
 from .asking import ask, spoken, training
 
 WRITES = """
@@ -172,11 +172,11 @@ def later(part: Part, old: bytes, new: bytes) -> Part:
 
 
 class TestFabric:
-    def look(self, tree: Path) -> list[Part]:
+    def look(self, tree: Path, tools: Path | None = None) -> list[Part]:
         if os.geteuid() != 0:
             pytest.skip("binding a tree over /sys/class needs root")
         inside = ["unshare", "--mount", "sh", "-c", f'mount --bind {tree} /sys/class && exec "$@"', "sh"]
-        return spoken(ask("fabric", Run(nodes="node001"), inside=inside))
+        return spoken(ask("fabric", Run(nodes="node001"), inside=inside, path=tools))
 
     def judge(self, tmp_path: Path, first: list[Part], second: list[Part] | str) -> Judgement:
         return ports(Scene(tmp_path / "s").say("fabric", {"node001": first, "node002": second}).case)
@@ -190,10 +190,60 @@ class TestFabric:
         judged = self.judge(tmp_path, self.look(sysfs(tmp_path / "a")), down)
         assert (judged.verdict, judged.findings[0].hosts) == ("down", ("node002",))
 
-    def test_a_port_that_is_down_everywhere_is_not_in_use(self, tmp_path: Path) -> None:
+    def test_a_port_that_is_down_everywhere_beside_one_that_is_up_is_not_in_use(self, tmp_path: Path) -> None:
+        look = self.look(sysfs(tmp_path))
+        unused: list[Part] = [
+            (n, {**told, "device": "mlx5_1"}, b"state 1: DOWN\n") for n, told, _ in look if n == "port"
+        ]
+        assert self.judge(tmp_path, [*look, *unused], [*look, *unused]).verdict == "fine"
+
+    def test_a_job_that_goes_over_ports_which_are_all_down_is_cut_off(self, tmp_path: Path) -> None:
         down = self.look(sysfs(tmp_path, state="1: DOWN"))
         judged = self.judge(tmp_path, down, down)
-        assert (judged.verdict, judged.findings) == ("unknown", ())
+        assert (judged.verdict, [finding.hosts for finding in judged.findings]) == (
+            "down",
+            [("node001",), ("node002",)],
+        )
+
+    def test_a_job_that_uses_no_port_is_not(self, tmp_path: Path) -> None:
+        down = self.look(sysfs(tmp_path, state="1: DOWN"))
+        scene = Scene(tmp_path / "s").say("fabric", {"node001": down, "node002": down})
+        plain = [(n, told, f"env NCCL_IB_DISABLE=1\n{text!s}") for n, told, text in process(0)]
+        scene.say("processes", {"node001": plain, "node002": []})
+        assert (ports(scene.case).verdict, ports(scene.case).findings) == ("unknown", ())
+
+    def test_a_host_with_all_of_its_ports_down_is_one_finding(self, tmp_path: Path) -> None:
+        sound, down = self.look(sysfs(tmp_path / "a")), self.look(sysfs(tmp_path / "b", state="1: DOWN"))
+        more: list[Part] = [(n, {**told, "device": "mlx5_1"}, text) for n, told, text in down if n == "port"]
+        judged = self.judge(tmp_path, sound, [*down, *more])
+        assert [finding.hosts for finding in judged.findings] == [("node002",)]
+        assert "mlx5_0/1 DOWN, mlx5_1/1 DOWN" in judged.reason
+
+    @pytest.mark.parametrize(
+        "counter", ["rx_icrc_encapsulated", "port_xmit_constraint_errors", "port_rcv_constraint_errors"]
+    )
+    def test_counters_that_stand_still_on_a_sound_link(self, counter: str, tmp_path: Path) -> None:
+        tree = sysfs(tmp_path)
+        (tree / "infiniband/mlx5_0/ports/1/counters" / counter).write_text("5000\n")
+        first = self.look(tree)
+        grown = [later(part, f"{counter} 5000".encode(), f"{counter} 5001".encode()) for part in first]
+        assert self.judge(tmp_path / "new", first, grown).verdict == "errors"
+
+    def test_what_rdma_alone_counts(self, tmp_path: Path) -> None:
+        """In the form of iproute2's `rdma statistic show`: one link a line, names and values in turn."""
+        tools = tmp_path / "bin"
+        tools.mkdir()
+        count = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 7); echo $((n + 5)) >{tmp_path}/n"
+        (tools / "rdma").write_text(
+            f'#!/bin/sh\n[ "$*" = "statistic show" ] || exit 1\n{count}\n'
+            'echo "link mlx5_0/1 rx_write_requests 1$n out_of_buffer $n local_ack_timeout_err 7"\n'
+        )
+        (tools / "rdma").chmod(0o755)
+        look = self.look(sysfs(tmp_path), tools)
+        judged = self.judge(tmp_path / "new", look, look)
+        assert judged.verdict == "errors"
+        assert "out_of_buffer +5 in 3 s" in judged.reason
+        assert "local_ack_timeout_err" not in judged.reason
 
     def test_a_slower_rate(self, tmp_path: Path) -> None:
         slow = self.look(sysfs(tmp_path / "b", rate="100 Gb/sec (1X NDR)"))
@@ -209,11 +259,18 @@ class TestFabric:
         assert judged.verdict == "errors"
         assert "symbol_error +12 in 3 s" in judged.reason
 
-    def test_a_host_without_ports_or_answer_is_unknown(self, tmp_path: Path) -> None:
-        look = self.look(sysfs(tmp_path))
-        (tmp_path / "a").mkdir()
-        assert self.judge(tmp_path / "a", look, [("no-ports", {}, "")]).verdict == "unknown"
-        assert self.judge(tmp_path, look, "timed out").verdict == "unknown"
+    def test_a_host_without_a_port_that_its_peers_have_has_lost_it(self, tmp_path: Path) -> None:
+        judged = self.judge(tmp_path, self.look(sysfs(tmp_path)), [("no-ports", {}, "")])
+        assert (judged.verdict, judged.findings[0].hosts) == ("down", ("node002",))
+
+    def test_one_host_of_many_that_has_a_port_accuses_no_other(self, tmp_path: Path) -> None:
+        none: list[Part] = [("no-ports", {}, "")]
+        scene = Scene(tmp_path / "s", nodes="node[001-003]")
+        scene.say("fabric", {"node001": self.look(sysfs(tmp_path)), "node002": none, "node003": none})
+        assert ports(scene.case).verdict == "unknown"
+
+    def test_a_host_without_an_answer_is_unknown(self, tmp_path: Path) -> None:
+        assert self.judge(tmp_path, self.look(sysfs(tmp_path)), "timed out").verdict == "unknown"
 
 
 class TestGpus:
@@ -229,6 +286,13 @@ class TestGpus:
         (tools / "timeout").chmod(0o755)
         scene = one(tmp_path / "s", "gpu_health", spoken(ask("gpu_health", Run(nodes="node001"), path=tools)))
         assert gpu_state(scene.case).verdict == "hung"
+
+    def test_a_driver_that_has_lost_a_gpu_is_quoted(self, tmp_path: Path) -> None:
+        said = "Unable to determine the device handle for GPU0000:4F:00.0: GPU is lost.  Reboot the system"
+        tools = self.tools(tmp_path / "bin", f"echo '{said}' >&2; exit 15")
+        scene = one(tmp_path / "s", "gpu_health", spoken(ask("gpu_health", Run(nodes="node001"), path=tools)))
+        judged = gpu_state(scene.case)
+        assert (judged.verdict, "GPU is lost. Reboot the system" in judged.reason) == ("hung", True)
 
     def test_an_answer_is_kept_whole_and_asked_twice(self, tmp_path: Path) -> None:
         tools = self.tools(
