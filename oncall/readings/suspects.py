@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import msgspec
 
 from oncall.readings.case import Case
+from oncall.readings.fresh_dumps import all_dumps
 from oncall.readings.kernel_set import kernel_set
 from oncall.readings.kernel_words import describe as describe_kernel
+from oncall.readings.measured import measure
 from oncall.readings.process_table import process_table
 from oncall.readings.stack_set import own_stacks
 from oncall.readings.standings import describe as describe_stack
@@ -42,13 +44,30 @@ def suspect(case: Case, rank: int) -> Suspect:
 
 
 def _says(case: Case, rank: int) -> Iterator[tuple[str, str]]:
-    for finding in case.findings:
-        if rank in finding.ranks and any(cite.probe == _FLIGHT_RECORDER for cite in finding.cites):
-            yield _FLIGHT_RECORDER, finding.cites[0].text
-            break
+    yield _FLIGHT_RECORDER, _dump(case, rank)
     yield "process", _process(case, rank)
     yield "stack", _stack(case, rank)
     yield "kernel", _kernel(case, rank)
+    if case.coverage("metrics").asked:
+        yield "clock", _clock(case, rank)
+
+
+def _dump(case: Case, rank: int) -> str:
+    for finding in case.findings:
+        if rank in finding.ranks and any(cite.probe == _FLIGHT_RECORDER for cite in finding.cites):
+            return finding.cites[0].text
+    dumps = all_dumps(case)
+    if dumps is not None and rank in dumps.dumps:
+        return "its dump accuses it of nothing"
+    return f"not seen: {_missing(case, _FLIGHT_RECORDER, rank)}"
+
+
+def _clock(case: Case, rank: int) -> str:
+    clocks = measure(case, "sm_clock")
+    if rank not in clocks.now:
+        return f"not seen: {clocks.lacks([rank]) or 'this site has no such series'}"
+    usual = clocks.before.get(rank)
+    return f"SM clock {clocks.now[rank]:,.0f} MHz" + (f", before {usual:,.0f}" if usual is not None else "")
 
 
 def _process(case: Case, rank: int) -> str:
@@ -94,5 +113,5 @@ def _missing(case: Case, probe: str, rank: int) -> str:
         return "its host is not known"
     coverage = case.coverage(probe)
     if not coverage.asked:
-        return "not asked"
+        return "the walk did not ask"
     return coverage.missing.get(place.host, f"nothing of it on {place.host}")

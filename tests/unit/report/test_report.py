@@ -80,3 +80,14 @@ def test_the_demo_command_prints_an_incident_and_lists_all(capsys: pytest.Captur
     listed = capsys.readouterr().out
     assert all(name in listed for name in CAUSES)
     assert main(["demo", "nowhere"]) == 2
+
+
+def test_a_suspect_has_a_line_of_each_source_and_of_its_clock_where_metrics_were_asked() -> None:
+    """The clock of the slow GPU was held at 1,305 MHz when this was recorded (tests/lab/slowdowns.py)."""
+    (lost,) = report_of("hang-by-hardware").suspects
+    assert list(lost.says) == ["flight_recorder", "process", "stack", "kernel"]
+    (slow,) = report_of("slowdown-by-throttling").suspects
+    assert list(slow.says) == ["flight_recorder", "process", "stack", "kernel", "clock"]
+    clock = re.match(r"SM clock ([\d,]+) MHz", slow.says["clock"])
+    assert clock is not None
+    assert int(clock[1].replace(",", "")) == pytest.approx(1305, abs=5)
