@@ -21,6 +21,11 @@ def rule_of(name: str) -> AlertRule | None:
     return _rules().get(name)
 
 
+def alert_names() -> tuple[str, ...]:
+    """The names of the shipped rules, in their order."""
+    return tuple(_rules())
+
+
 def place_of(name: str) -> int:
     """Where the rule of this name stands among the shipped ones; behind all of them where there is none."""
     names = list(_rules())

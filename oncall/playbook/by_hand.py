@@ -56,10 +56,11 @@ def placeholder(path: str) -> str:
 
 def commands(run: Run, by_hand: str) -> tuple[Command, ...]:
     """The commands of a step, such as `promql: QUERY; on the node: COMMAND`; one without a mark is for a shell."""
-    return tuple(_split(ready(run, by_hand)))
+    return tuple(split(ready(run, by_hand)))
 
 
-def _split(text: str) -> Iterator[Command]:
+def split(text: str) -> Iterator[Command]:
+    """The commands of a text by their marks, with its fields as they stand."""
     marks = list(_PART.finditer(text))
     if not marks or marks[0].start() > 0:
         first = text[: marks[0].start()] if marks else text

@@ -1,11 +1,10 @@
 """What must hold of a playbook before it is walked."""
 
-import difflib
-import re
 import string
 from collections.abc import Iterable, Iterator
 
-from oncall.playbook.by_hand import FIELDS as COMMAND_FIELDS
+from oncall.playbook.alerts import alert_names
+from oncall.playbook.lint_commands import lint_by_hand, near, unlisted_metrics
 from oncall.playbook.model import Action, Ending, Playbook
 from oncall.readings.finding import UNKNOWN
 from oncall.readings.registry import READINGS
@@ -15,15 +14,13 @@ Path = tuple[str, ...]
 TEXT_FIELDS = ("run", "what", "hosts", "step", "second_line", "hardware", "data", "numerics")
 """What the texts of a conclusion may hold in braces."""
 
-_COMMAND_FIELD = re.compile(r"(?<![$\w\]])\{([a-z_]+)\}")
-_PLACEHOLDER = re.compile(r"\b(?:PID|HOST|NODE|RANK)\b(?![=:)])")
-"""Words in capitals that stand for what a person would have to know first; RANK= is an environment variable."""
-
 
 def lint(playbook: Playbook) -> Iterator[tuple[Path, str]]:
     """Every mistake as (path of the key, what is wrong and the mend)."""
     if playbook.start not in playbook.steps:
-        yield ("start",), f"starts at `{playbook.start}`, which is no step{_near(playbook.start, playbook.steps)}"
+        yield ("start",), f"starts at `{playbook.start}`, which is no step{near(playbook.start, playbook.steps)}"
+    if playbook.alert not in {"", *alert_names()} and (alike := near(playbook.alert, alert_names())):
+        yield ("alert",), f"no rule is called `{playbook.alert}`{alike}"
     for name, step in playbook.steps.items():
         yield from _lint_step(playbook, name)
         if name in playbook.conclusions:
@@ -35,6 +32,16 @@ def lint(playbook: Playbook) -> Iterator[tuple[Path, str]]:
     yield from _lint_reach(playbook)
 
 
+def notes(playbook: Playbook) -> Iterator[str]:
+    """What may be a mistake, or a site's own: an alert and metrics that are not among the shipped ones."""
+    if playbook.alert not in {"", *alert_names()}:
+        yield f"no shipped rule is called `{playbook.alert}`; it calls for this playbook if your Prometheus has one"
+    told = [step.by_hand for step in playbook.steps.values()]
+    told += [action.by_hand for leaf in playbook.conclusions.values() for action in leaf.actions]
+    for name in sorted({name for text in told for name in unlisted_metrics(text)}):
+        yield f"`{name}` is not among the shipped signals; it is there if your trainer writes such a field"
+
+
 def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     step, here = playbook.steps[name], ("steps", name)
     if not step.by_hand.strip():
@@ -42,7 +49,7 @@ def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
     yield from _lint_by_hand((*here, "by hand"), step.by_hand)
     reading = READINGS.get(step.reading)
     if reading is None:
-        yield (*here, "reading"), f"there is no reading `{step.reading}`{_near(step.reading, READINGS)}"
+        yield (*here, "reading"), f"there is no reading `{step.reading}`{near(step.reading, READINGS)}"
     else:
         lacking = [verdict for verdict in reading.verdicts if verdict not in step.branches]
         if lacking:
@@ -50,23 +57,19 @@ def _lint_step(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
             yield (*here, "branches"), f"no branch for {', '.join(f'`{verdict}`' for verdict in lacking)}; {why}"
         for verdict in step.branches:
             if verdict not in reading.verdicts:
-                near = _near(verdict, reading.verdicts)
-                yield (*here, "branches", verdict), f"`{step.reading}` never says `{verdict}`{near}"
+                alike = near(verdict, reading.verdicts)
+                yield (*here, "branches", verdict), f"`{step.reading}` never says `{verdict}`{alike}"
     known = [*playbook.steps, *playbook.conclusions]
     for verdict, target in step.branches.items():
         if target not in known:
-            mend = _near(target, known) or "; add it to `steps` or `conclusions`"
+            mend = near(target, known) or "; add it to `steps` or `conclusions`"
             yield (*here, "branches", verdict), f"leads to `{target}`, which is nowhere{mend}"
 
 
 def _lint_by_hand(here: Path, command: str) -> Iterator[tuple[Path, str]]:
     """A person without this program must be able to paste it."""
-    for found in _COMMAND_FIELD.findall(command):
-        if found not in COMMAND_FIELDS:
-            mend = _near(found, COMMAND_FIELDS) or _there_are(COMMAND_FIELDS)
-            yield here, f"nothing fills `{{{found}}}` in a command{mend}"
-    for word in _PLACEHOLDER.findall(command):
-        yield here, f"`{word}` cannot be pasted; let the command find it, as in `$(pgrep -f python)`"
+    if command.strip():
+        yield from ((here, problem) for problem in lint_by_hand(command))
 
 
 def _lint_conclusion(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]]:
@@ -104,7 +107,7 @@ def _text_problems(text: str) -> Iterator[str]:
         return
     for field in fields:
         if field not in TEXT_FIELDS:
-            yield f"nothing fills `{{{field}}}`{_near(field, TEXT_FIELDS) or _there_are(TEXT_FIELDS)}"
+            yield f"nothing fills `{{{field}}}`{near(field, TEXT_FIELDS) or _there_are(TEXT_FIELDS)}"
 
 
 def _lint_reach(playbook: Playbook) -> Iterator[tuple[Path, str]]:
@@ -136,9 +139,3 @@ def _walk(playbook: Playbook, name: str, trail: Path, reached: set[str]) -> Iter
 
 def _there_are(fields: Iterable[str]) -> str:
     return f"; there are {', '.join(f'`{{{field}}}`' for field in fields)}"
-
-
-def _near(word: str, known: object) -> str:
-    names = list(known) if isinstance(known, dict | list | tuple) else []
-    near = difflib.get_close_matches(word, names, n=1)
-    return f"; did you mean `{near[0]}`?" if near else ""

@@ -18,6 +18,10 @@ from oncall.run.strict import check
 MAX_BYTES = 1024 * 1024
 _EXTENDS = "extends"
 _BY_NAME = ("steps", "conclusions")
+_MAX_DEPTH = 12
+"""A playbook's deepest value, what an action says, lies six levels down."""
+_MAX_NODES = 20_000
+"""Keys and values, aliases written out: the longest of the shipped playbooks has fewer than 2,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +83,15 @@ def load_file(path: Path) -> Playbook:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-        text = data.decode()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: byte {error.start} is no UTF-8", "a playbook is YAML in UTF-8") from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a playbook is a few hundred lines of YAML")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError([f"{path}:{line}: byte {error.start} is no UTF-8; a playbook is YAML in UTF-8"]) from error
     return parse(text, str(path))
 
 
@@ -104,10 +110,17 @@ def parse(text: str, file: str) -> Playbook:
     playbook = msgspec.convert(document.data, Playbook)
     if document is not own:
         playbook = _without_unreached(playbook, own.data)
-    problems = [f"{_place(path, document, file)}: {message}" for path, message in lint(playbook)]
+    problems = [f"{_place(path, document, file)}: {message}" for path, message in (*_named(own, file), *lint(playbook))]
     if problems:
         raise ConfigError(problems)
     return playbook
+
+
+def _named(own: _Document, file: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Runs, alerts and people name a playbook by its file."""
+    name, stem = own.data.get("playbook"), Path(file).stem
+    if name is not None and name != stem:
+        yield ("playbook",), f"is called `{name}`, and is found by the name of its file, `{stem}`; give both one name"
 
 
 def _in_yaml(problem: str) -> str:
@@ -156,23 +169,62 @@ def _without_unreached(playbook: Playbook, own: Mapping[str, Any]) -> Playbook:
     )
 
 
+class _Composer(yaml.SafeLoader):
+    """Refuses what grows out of hand before it is written out: nesting, aliases of aliases, an alias of itself."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node; PyYAML composes each by this, from the outside inwards."""
+        alias, mark = self.check_event(yaml.AliasEvent), parent.start_mark if parent is not None else self.get_mark()
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise yaml.MarkedYAMLError(
+                problem=f"nested deeper than {_MAX_DEPTH} levels; a playbook has six", problem_mark=mark
+            )
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if alias and id(node) not in self._sizes:
+            raise yaml.MarkedYAMLError(problem="an alias stands within what it is an alias of", problem_mark=mark)
+        if node is not None and id(node) not in self._sizes:
+            self._sizes[id(node)] = size = 1 + sum(self._sizes[id(child)] for child in _children(node))
+            if size > _MAX_NODES or len(self._sizes) > _MAX_NODES:
+                problem = f"holds more than {_MAX_NODES:,} keys and values, aliases written out"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return node
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        yield from (each for pair in node.value for each in pair)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
+
+
 def _read(text: str, file: str) -> _Document:
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Composer)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError([f"{file}:{line}: {error.problem}{_mend(str(error.problem))}"]) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError([f"{file}:1: {str(error).splitlines()[0]}"]) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError([f"{file}:{line}: {str(error).splitlines()[0]}"]) from error
     if not isinstance(root, yaml.MappingNode):
         keys = "playbook, title, start, steps and conclusions"
         raise ConfigError([f"{file}:1: a playbook is a mapping with the keys {keys}"])
     places: dict[tuple[str, ...], str] = {}
     problems: list[str] = []
+    twice: set[tuple[str, ...]] = set()
     for path, line in _keys(root, ()):
-        if path in places:
+        if path in places and path[:-1] not in twice:
             first = places[path].rpartition(":")[2]
             problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {first}")
+        if path in places:
+            twice.add(path)
         places.setdefault(path, f"{file}:{line}")
     return _Document(_plain(root), places, problems)
 
