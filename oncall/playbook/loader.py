@@ -1,16 +1,15 @@
 """Reads playbooks and says what is wrong with them, each mistake with its line."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import platformdirs
-import yaml
 
 from oncall.errors import ConfigError, UsageError
+from oncall.playbook.document import Document, read_document
 from oncall.playbook.lint import lint
 from oncall.playbook.model import Playbook
 from oncall.run.strict import check
@@ -18,19 +17,6 @@ from oncall.run.strict import check
 MAX_BYTES = 1024 * 1024
 _EXTENDS = "extends"
 _BY_NAME = ("steps", "conclusions")
-_MAX_DEPTH = 12
-"""A playbook's deepest value, what an action says, lies six levels down."""
-_MAX_NODES = 20_000
-"""Keys and values, aliases written out: the longest of the shipped playbooks has fewer than 2,000."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A YAML mapping as plain values, where each key stands as `file:line`, and what is wrong already."""
-
-    data: dict[str, Any]
-    places: Mapping[tuple[str, ...], str]
-    problems: list[str] = field(default_factory=list)
 
 
 def shipped() -> Mapping[str, str]:
@@ -101,7 +87,7 @@ def parse(text: str, file: str) -> Playbook:
     One that says `extends: NAME` holds only what differs from the shipped playbook of that name: keys at the top, and
     whole steps and conclusions by name. What no branch leads to any more is left out of the shipped part.
     """
-    own = _read(text, file)
+    own = read_document(text, file)
     document = _extended(own, file) if _EXTENDS in own.data else own
     lines = {(): 1, **{path: int(place.rpartition(":")[2]) for path, place in own.places.items()}}
     problems = document.problems + [_in_yaml(each) for each in check(document.data, Playbook, lines.get, file)]
@@ -116,7 +102,7 @@ def parse(text: str, file: str) -> Playbook:
     return playbook
 
 
-def _named(own: _Document, file: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def _named(own: Document, file: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Runs, alerts and people name a playbook by its file."""
     name, stem = own.data.get("playbook"), Path(file).stem
     if name is not None and name != stem:
@@ -130,17 +116,17 @@ def _in_yaml(problem: str) -> str:
     return problem
 
 
-def _place(path: tuple[str, ...], document: _Document, file: str) -> str:
+def _place(path: tuple[str, ...], document: Document, file: str) -> str:
     return document.places.get(path) or document.places.get(path[:2]) or f"{file}:1"
 
 
-def _extended(own: _Document, file: str) -> _Document:
+def _extended(own: Document, file: str) -> Document:
     name = str(own.data[_EXTENDS])
     texts = shipped()
     if name not in texts:
         there = ", ".join(sorted(texts))
         raise ConfigError([f"{own.places[(_EXTENDS,)]}: extends `{name}`, which is not shipped; there are: {there}"])
-    base = _read(texts[name], f"{name}.yaml (shipped)")
+    base = read_document(texts[name], f"{name}.yaml (shipped)")
     data = {**base.data, **{key: value for key, value in own.data.items() if key != _EXTENDS}}
     for key in _BY_NAME:
         added = own.data.get(key, {})
@@ -149,7 +135,7 @@ def _extended(own: _Document, file: str) -> _Document:
         data[key] = {**base.data[key], **added}
     replaced = {path[:2] for path in own.places if path[0] in _BY_NAME and len(path) > 1}
     inherited = {path: place for path, place in base.places.items() if path[:2] not in replaced}
-    return _Document(data, {**inherited, **own.places}, own.problems)
+    return Document(data, {**inherited, **own.places}, own.problems)
 
 
 def _without_unreached(playbook: Playbook, own: Mapping[str, Any]) -> Playbook:
@@ -167,91 +153,3 @@ def _without_unreached(playbook: Playbook, own: Mapping[str, Any]) -> Playbook:
         steps={name: step for name, step in playbook.steps.items() if name in reached},
         conclusions={name: leaf for name, leaf in playbook.conclusions.items() if name in reached},
     )
-
-
-class _Composer(yaml.SafeLoader):
-    """Refuses what grows out of hand before it is written out: nesting, aliases of aliases, an alias of itself."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = 0
-        self._sizes: dict[int, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node; PyYAML composes each by this, from the outside inwards."""
-        alias, mark = self.check_event(yaml.AliasEvent), parent.start_mark if parent is not None else self.get_mark()
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise yaml.MarkedYAMLError(
-                problem=f"nested deeper than {_MAX_DEPTH} levels; a playbook has six", problem_mark=mark
-            )
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        if alias and id(node) not in self._sizes:
-            raise yaml.MarkedYAMLError(problem="an alias stands within what it is an alias of", problem_mark=mark)
-        if node is not None and id(node) not in self._sizes:
-            self._sizes[id(node)] = size = 1 + sum(self._sizes[id(child)] for child in _children(node))
-            if size > _MAX_NODES or len(self._sizes) > _MAX_NODES:
-                problem = f"holds more than {_MAX_NODES:,} keys and values, aliases written out"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-        return node
-
-
-def _children(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        yield from (each for pair in node.value for each in pair)
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
-
-
-def _read(text: str, file: str) -> _Document:
-    try:
-        root = yaml.compose(text, Loader=_Composer)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError([f"{file}:{line}: {error.problem}{_mend(str(error.problem))}"]) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ConfigError([f"{file}:{line}: {str(error).splitlines()[0]}"]) from error
-    if not isinstance(root, yaml.MappingNode):
-        keys = "playbook, title, start, steps and conclusions"
-        raise ConfigError([f"{file}:1: a playbook is a mapping with the keys {keys}"])
-    places: dict[tuple[str, ...], str] = {}
-    problems: list[str] = []
-    twice: set[tuple[str, ...]] = set()
-    for path, line in _keys(root, ()):
-        if path in places and path[:-1] not in twice:
-            first = places[path].rpartition(":")[2]
-            problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {first}")
-        if path in places:
-            twice.add(path)
-        places.setdefault(path, f"{file}:{line}")
-    return _Document(_plain(root), places, problems)
-
-
-def _mend(problem: str) -> str:
-    """What the usual mistakes in YAML come from, by PyYAML's words for them (6.0)."""
-    if "'\\t'" in problem:
-        return "; indent with spaces"
-    return "; write text that holds a colon in quotes" if "mapping values" in problem else ""
-
-
-def _keys(node: yaml.Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Every key and list item with its line."""
-    items: list[tuple[str, yaml.Node, yaml.Node]] = []
-    if isinstance(node, yaml.MappingNode):
-        items = [(str(key.value), key, value) for key, value in node.value]
-    elif isinstance(node, yaml.SequenceNode):
-        items = [(str(index), value, value) for index, value in enumerate(node.value)]
-    for name, mark, value in items:
-        yield (*path, name), mark.start_mark.line + 1
-        yield from _keys(value, (*path, name))
-
-
-def _plain(node: yaml.Node) -> Any:
-    """The node's value. Keys are kept as written: a branch may be called `no`."""
-    if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _plain(value) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item) for item in node.value]
-    return str(node.value)
