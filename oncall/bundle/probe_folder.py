@@ -1,6 +1,8 @@
 """One turn of one probe in a bundle, as it is written: who was asked, how each answered, and what came of it."""
 
+import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -106,10 +108,22 @@ def turns(parent: Path) -> dict[int, Path]:
     return {number: folder for folder in parent.glob("*") if (number := whole(folder.name)) is not None}
 
 
+def read_kept(path: Path) -> bytes:
+    """A file of a bundle. Raises OSError also for what is none, as a pipe, which never ends, and for what is too large:
+    a bundle may come from anybody.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "is no file", str(path))
+    if status.st_size > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"is larger than {_MOST_BYTES >> 20:,} MiB", str(path))
+    return path.read_bytes()
+
+
 def read_answers(path: Path) -> list[NodeAnswer]:
     """Every whole line; a last line that was cut by a crash is passed over."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_kept(path).splitlines()
     except FileNotFoundError:
         return []
     answers = []

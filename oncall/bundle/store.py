@@ -17,7 +17,7 @@ import platformdirs
 
 from oncall import __version__
 from oncall.bundle.evidence import Evidence, NodeAnswer, Outcome
-from oncall.bundle.probe_folder import ProbeFolder, append_line, read_answers, turns, write_whole
+from oncall.bundle.probe_folder import ProbeFolder, append_line, read_answers, read_kept, turns, write_whole
 from oncall.errors import BundleError, UsageError
 
 SCHEMA = "oncall.bundle/1"
@@ -78,7 +78,7 @@ class Bundle:
             UsageError: the folder is no bundle, or one of a schema that this version does not know.
         """
         try:
-            manifest = msgspec.json.decode((path / "manifest.json").read_bytes(), type=Manifest)
+            manifest = msgspec.json.decode(read_kept(path / "manifest.json"), type=Manifest)
         except OSError as error:
             why = f"{path} is no bundle: manifest.json: {error.strerror}"
             raise UsageError(why, "give the folder that a triage names as BUNDLE") from error
@@ -96,7 +96,7 @@ class Bundle:
         """The newest turn of a probe, or None where it never ran. One that does not tell who was asked is none."""
         for _, folder in sorted(turns(self.path / "evidence" / probe).items(), reverse=True):
             with suppress(OSError, msgspec.DecodeError):
-                asked = msgspec.json.decode((folder / "asked.json").read_bytes(), type=tuple[str, ...])
+                asked = msgspec.json.decode(read_kept(folder / "asked.json"), type=tuple[str, ...])
                 answers = map(self._with_its_file, read_answers(folder / "index.jsonl"))
                 return Evidence(probe, self.path, asked, {answer.host: answer for answer in answers})
         return None
@@ -135,7 +135,7 @@ class Bundle:
         Raises UsageError where the file cannot be read.
         """
         try:
-            return (self.path / name).read_bytes().decode("utf-8", "replace")
+            return read_kept(self.path / name).decode("utf-8", "replace")
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -13,7 +13,7 @@ import asyncssh
 
 from oncall.bundle.evidence import Outcome
 from oncall.errors import ConfigError
-from oncall.reach.lookup import Address, addresses
+from oncall.reach.lookup import Address, Resolver
 from oncall.reach.protocol import Ended, Limits, Stderr, collect
 from oncall.run.model import Reach as ReachOptions
 
@@ -47,6 +47,7 @@ class SshReach:
         self._sessions: dict[str, asyncio.Semaphore] = {}
         self._jump: asyncio.Task[Any] | None = None
         self._settings = _settings(options)
+        self._resolver = Resolver()
         _raise_open_files_limit()
 
     async def run(self, host: str, script: bytes, sink: Callable[[bytes], None], limits: Limits) -> Ended:
@@ -103,7 +104,7 @@ class SshReach:
                     tunnel = await self._through_jump() if self._options.jump else ()
                     return await asyncssh.connect(address, options=settings, tunnel=tunnel)
             async with asyncio.timeout(seconds):
-                found = await addresses(settings.host, settings.port)
+                found = await self._resolver.addresses(settings.host, settings.port)
                 awaited = "no SSH greeting"
                 connected = await _greeted_socket(found)
             awaited = "greeted, then no end of the SSH handshake"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from oncall.bundle.store import Bundle
+from oncall.cli import main
 from oncall.rehearse.incidents import incidents
 from oncall.report.json_report import as_json
 from oncall.report.text import as_text
@@ -66,3 +68,21 @@ def test_a_damaged_bundle_still_gives_a_report(seed: int, tmp_path: Path) -> Non
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
     assert json.loads(as_json(report))["schema"] == "oncall.triage/1"
     assert not [step.reason for step in report.steps if "failed on this evidence" in step.reason]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "run.toml", "ranks.json", "events.jsonl"])
+def test_a_pipe_or_an_endless_file_in_place_of_a_file_ends_in_words(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sent = tmp_path / "sent"
+    shutil.copytree(incidents()["hang-by-code"].bundle.path, sent)
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), _huge):
+        (sent / name).unlink(missing_ok=True)
+        make(sent / name)
+        assert main(["replay", str(sent), "--triage"]) == 2
+        assert name in capsys.readouterr().err
+
+
+def _huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
