@@ -5,7 +5,9 @@ the kernel's own clock, which counts from boot, is not steered by NTP, and so dr
 """
 
 import re
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 from oncall.formats.event import Event
@@ -18,6 +20,19 @@ _STAMP = re.compile(
     r"(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,9}))?)?(?P<zone>Z|[+-]\d\d:\d\d)?"
 )
 _LEAP_YEARS_APART = 8
+_TAKEN_IN_S = 0.1
+"""How late a journal that keeps up takes a kernel message in, generously."""
+_NEAR_S = 600.0
+"""Anchors so near to each other differ by delays, not by drift; the least late of them is the best."""
+_SLACK_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What the kernel's own clock showed, in seconds since boot, for a message that a journal took in at `at`."""
+
+    uptime_s: float
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +41,15 @@ class NodeClock:
 
     `now` is the node's own UTC time then and `error_s` how far it may be from true UTC (offset to the console's clock
     and half the round trip). `uptime_s` is the first number of `/proc/uptime` at that moment, `zone` the node's time
-    zone; None where the node did not say.
+    zone; None where the node did not say. `anchors` tie the kernel's clock to the system's, ascending; the uptime is by
+    the system's clock, so without them a line of the kernel's clock is off by what that has drifted since boot.
     """
 
     now: datetime
     error_s: float
     uptime_s: float | None = None
     zone: tzinfo | None = None
+    anchors: tuple[Anchor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,5 +154,37 @@ def _since_boot(uptime_s: float, clock: NodeClock | None) -> EventTime | Unplace
         return Unplaced("the line counts from boot, and the node's uptime is not known")
     if uptime_s > clock.uptime_s * (1 + KERNEL_CLOCK_DRIFT) + 1.0:
         return Unplaced("the line is from before the last boot")
+    anchor = _nearest(uptime_s, clock.anchors)
+    if anchor is not None:
+        apart_s = uptime_s - anchor.uptime_s
+        drift_s = abs(apart_s) * KERNEL_CLOCK_DRIFT
+        return EventTime(anchor.at + timedelta(seconds=apart_s), clock.error_s + _TAKEN_IN_S + drift_s)
     at = clock.now - timedelta(seconds=clock.uptime_s - uptime_s)
     return EventTime(at, clock.error_s + uptime_s * KERNEL_CLOCK_DRIFT)
+
+
+def tied(clock: NodeClock, anchors: Iterable[Anchor]) -> NodeClock:
+    """The clock with the anchors that can be believed: of those near to each other the one that was least late.
+
+    An anchor that puts the boot where neither clock can have been is of a system clock that was set since, or of
+    another boot.
+    """
+    if clock.uptime_s is None:
+        return clock
+    boot = clock.now - timedelta(seconds=clock.uptime_s)
+    most_s = clock.uptime_s * KERNEL_CLOCK_DRIFT + _SLACK_S
+    best: dict[int, Anchor] = {}
+    for anchor in anchors:
+        if abs((_boot(anchor) - boot).total_seconds()) <= most_s:
+            near = int(anchor.uptime_s // _NEAR_S)
+            best[near] = min(best.get(near, anchor), anchor, key=_boot)
+    return replace(clock, anchors=tuple(best[near] for near in sorted(best)))
+
+
+def _nearest(uptime_s: float, anchors: Sequence[Anchor]) -> Anchor | None:
+    at = bisect_left(anchors, uptime_s, key=lambda anchor: anchor.uptime_s)
+    return min(anchors[max(at - 1, 0) : at + 1], key=lambda anchor: abs(anchor.uptime_s - uptime_s), default=None)
+
+
+def _boot(anchor: Anchor) -> datetime:
+    return anchor.at - timedelta(seconds=anchor.uptime_s)

@@ -1,12 +1,20 @@
 # The newest part of the kernel log: the ring buffer, else the journal.
 temporary=$(mktemp -d) || exit 1
 trap 'rm -rf "$temporary"' EXIT
+# anchors: the ring's own clock drifts against the system's by minutes in months. The journal knows both for each message.
+anchors() {
+    command -v journalctl >/dev/null 2>&1 || return 0
+    part anchors
+    limit 4 $SUDO journalctl -k --no-pager -n 200 -o json --output-fields=_SOURCE_MONOTONIC_TIMESTAMP 2>/dev/null
+}
 if limit 5 dmesg >"$temporary/ring" 2>"$temporary/error"; then
     part kernel form=dmesg
     tail -c "$TAIL_BYTES" "$temporary/ring"
+    anchors
 elif [ -n "$SUDO" ] && limit 5 $SUDO dmesg >"$temporary/ring" 2>"$temporary/error"; then
     part kernel form=dmesg
     tail -c "$TAIL_BYTES" "$temporary/ring"
+    anchors
 elif command -v journalctl >/dev/null 2>&1 &&
     limit 8 $SUDO journalctl -k --no-pager -o short-iso-precise --utc --since -1day >"$temporary/ring" 2>>"$temporary/error" &&
     grep -q kernel: "$temporary/ring"; then

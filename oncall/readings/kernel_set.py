@@ -1,14 +1,15 @@
 """What the kernels of all nodes report, with times in UTC and GPUs named by rank where that is known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from oncall.bundle.evidence import Evidence
+from oncall.bundle.evidence import Evidence, Part
 from oncall.formats.event import Event
 from oncall.formats.kernel import read_kernel
+from oncall.formats.kernel_journal import read_anchors
 from oncall.formats.kernel_summary import should_page
-from oncall.formats.kernel_time import EventTime, event_time
+from oncall.formats.kernel_time import EventTime, NodeClock, event_time, tied
 from oncall.readings.boots import Boots
 from oncall.readings.clock import node_clock
 from oncall.readings.kernel_state import state_of
@@ -63,20 +64,26 @@ def kernel_set(evidence: Evidence) -> KernelSet:
     refused = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
+        clock = _anchored(node_clock(evidence, host), parts)
         cut = evidence.why_cut(host)
         if cut is not None:
             refused[host] = cut
         for part in parts:
             if part.name == "kernel":
                 read += [host] if cut is None else []
-                events += _with_ends(tuple(_events(evidence, host, part.data)))
+                events += _with_ends(tuple(_events(clock, host, part.data)))
             elif part.name == "refused":
                 refused[host] = part.text.strip().split("\n")[0] if part.text.strip() else "no reason given"
     return KernelSet(tuple(events), tuple(read), refused)
 
 
-def _events(evidence: Evidence, host: str, data: bytes) -> Iterator[KernelEvent]:
-    clock = node_clock(evidence, host)
+def _anchored(clock: NodeClock | None, parts: Iterable[Part]) -> NodeClock | None:
+    """The node's clock, tied to its kernel's own by what its journal tells."""
+    told = next((part.text for part in parts if part.name == "anchors"), "")
+    return tied(clock, read_anchors(told)) if clock is not None and told else clock
+
+
+def _events(clock: NodeClock | None, host: str, data: bytes) -> Iterator[KernelEvent]:
     lines = data.split(b"\n")
     boots = Boots.of(lines, clock)
     for event in read_kernel(data, "kernel log").events:
