@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 from oncall.run.model import Run
@@ -49,6 +50,7 @@ class Probe:
         return f"{settings}\noncall_probe() {{\n{body}\n}}\noncall_probe </dev/null\n".encode()
 
 
+@cache  # the same for thousands of nodes
 def _source(name: str) -> str:
     text = resources.files("oncall.probes").joinpath(name).read_text(encoding="utf-8")
     return _MEANINGLESS.sub("", text)
