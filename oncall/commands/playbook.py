@@ -84,6 +84,7 @@ def _show(args: argparse.Namespace) -> int:
 
 def _lint(args: argparse.Namespace) -> int:
     from oncall.neutral import neutral
+    from oncall.playbook.lint import notes
     from oncall.playbook.loader import load_file
 
     code = 0
@@ -99,7 +100,8 @@ def _lint(args: argparse.Namespace) -> int:
             sys.stderr.write(f"oncall: {neutral(error.cause)}\n")
             continue
         told = f"{path}: {len(playbook.steps)} steps, {len(playbook.conclusions)} conclusions, no mistake"
-        sys.stdout.write(neutral(told) + "\n")
+        for line in (told, *(f"{path}: {note}" for note in notes(playbook))):
+            sys.stdout.write(neutral(line) + "\n")
     return code
 
 

@@ -584,6 +584,12 @@ LOSSES: dict[str, Case] = {
         lambda s: lost(s, before(scale=lambda left: 65536.0 / 2 ** max(0, 6 - left))),
     ),
     "from one step to the next": one("loss-not-finite", "sudden", lambda s: lost(s, before())),
+    "from one step to the next, by a faulty GPU": one(
+        "loss-not-finite",
+        "faulty-gpu",
+        then(lambda s: lost(s, before()), lambda s: s.driver(s.nodes[1], query=document(ECC))),
+        second=True,
+    ),
     "a log that begins too late": one("loss-not-finite", "unexplained", lambda s: lost(s, before(), since=5)),
     "the same data again": one("loss-not-finite", "data-owner", lambda s: lost_again(s, 7001)),
     "single steps lost": one("loss-not-finite", "recurring", lost_at_times),

@@ -11,6 +11,7 @@ from oncall.readings.checkpoints import newest_checkpoint
 from oncall.report.build import build_report
 
 from ..readings.evidence import NOW, Part, Scene, log, processes
+from .test_hang_branches import driver
 from .walking import concludes, rank_log, step_line
 
 BAD = 7001
@@ -45,6 +46,7 @@ CASES: dict[str, Callable[[Scene], Scene]] = {
     ),
     "scale-collapse": lambda scene: history(scene, steps(BEFORE, scale=lambda n: 65536.0 / 2 ** max(0, n - BAD + 6))),
     "sudden": lambda scene: history(scene, steps(BEFORE)),
+    "faulty-gpu": lambda scene: driver(history(scene, steps(BEFORE)), ecc=2),
     "attention-logits": lambda scene: history(
         scene,
         "".join(
@@ -75,6 +77,19 @@ CASES: dict[str, Callable[[Scene], Scene]] = {
 @pytest.mark.parametrize("conclusion", CASES)
 def test_each_conclusion_is_reached_from_its_state(conclusion: str, tmp_path: Path) -> None:
     assert concludes(CASES[conclusion](Scene(tmp_path)), "loss-not-finite").conclusion_id == conclusion
+
+
+@pytest.mark.parametrize("seen", [100, 5])
+def test_a_gpu_whose_memory_errs_is_named_where_nothing_else_led_up_to_it(seen: int, tmp_path: Path) -> None:
+    scene = driver(history(Scene(tmp_path), steps(range(BAD - seen, BAD))), ecc=2)
+    report = build_report(concludes(scene, "loss-not-finite"), bundle="", took_s=0.0)
+    assert (report.verdict.conclusion, report.verdict.hosts) == ("faulty-gpu", ("node002",))
+
+
+def test_data_that_loses_the_loss_twice_is_not_put_on_a_gpu(tmp_path: Path) -> None:
+    assert (
+        concludes(driver(CASES["data-owner"](Scene(tmp_path)), ecc=2), "loss-not-finite").conclusion_id == "data-owner"
+    )
 
 
 def test_none_is_left_out() -> None:

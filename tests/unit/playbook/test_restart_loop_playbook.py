@@ -201,7 +201,18 @@ def test_a_rank_that_aborts_since_it_waited_in_vain_is_a_victim(tmp_path: Path) 
     assert concludes(scene, "restart-loop").steps[1].judgement.findings[0].ranks == (5,)
 
 
-@pytest.mark.parametrize("conclusion", ["same-step", "same-error"])
+@pytest.mark.parametrize(("host", "conclusion"), [("node002", "hardware-fault"), ("node001", "same-step")])
+def test_one_step_is_the_data_unless_the_host_that_ends_first_is_faulty(
+    host: str, conclusion: str, tmp_path: Path
+) -> None:
+    """A GPU that fails as soon as it is under load ends each attempt after as many steps; another host's ends none."""
+    scene = loop(Scene(tmp_path), dict.fromkeys(range(3), ("node002", 1, CUDA, 10)))
+    answers: dict[str, list[Part] | str] = {"node001": kernel(), "node002": kernel()}
+    scene.say("kernel", {**answers, host: kernel(xid(79, text=LOST))})
+    assert concludes(scene, "restart-loop").conclusion_id == conclusion
+
+
+@pytest.mark.parametrize("conclusion", ["same-step", "same-error", "different"])
 def test_attempts_that_end_alike_since_memory_runs_out_say_so(conclusion: str, tmp_path: Path) -> None:
     scene = CASES[conclusion](Scene(tmp_path))
     scene.say("kernel", {"node001": kernel(), "node002": kernel(OOM.format(uptime=UPTIME_S - 200))})
