@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 
 from ClusterShell.RangeSet import RangeSet, RangeSetException
@@ -16,6 +17,7 @@ _LONG = re.compile(r"\d{19}")
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
+@lru_cache(maxsize=8)  # asked anew for each of thousands of nodes
 def expand_hosts(text: str) -> tuple[str, ...]:
     """The hosts that a folded set names, in its order, each once.
 
