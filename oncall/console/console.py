@@ -10,9 +10,11 @@ from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.css.query import NoMatches
 from textual.events import Event, Key
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
+from textual.worker import WorkerFailed
 
 from oncall.bundle.store import Bundle
 from oncall.console.actions import ANYWHERE, allowed, bindings, by_action
@@ -95,6 +97,11 @@ class Console(Host):
     async def on_unmount(self) -> None:
         """Let the nodes go."""
         await self.close_bundle()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Fail, unless it is left already: a palette that is still built then misses what is gone (Textual 8.2)."""
+        if self.return_value is None or not isinstance(error, NoMatches | WorkerFailed):
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         """Leave the terminal in order; Textual would print every local variable of every frame (8.2)."""

@@ -111,7 +111,7 @@ async def test_a_screen_that_goes_before_it_was_built_goes(
     assert isinstance(console.screen, IncidentScreen)
 
 
-@pytest.mark.parametrize("kind", [*SCREENS, *NAMES])
+@pytest.mark.parametrize("kind", ["palette", *SCREENS, *NAMES])
 async def test_the_end_may_come_while_a_screen_is_built(kind: str, snapshot: Snapshot) -> None:
     console = still(snapshot)
 
@@ -119,8 +119,10 @@ async def test_the_end_may_come_while_a_screen_is_built(kind: str, snapshot: Sna
         await settled(pilot)
         if kind in SCREENS:
             console.push_screen(SCREENS[kind]())
-        else:
+        elif kind in NAMES:
             console.action_show(kind)
+        else:
+            console.action_command_palette()
         console.exit(0)
 
     assert await console.run_async(headless=True, size=(100, 30), auto_pilot=leave) == 0
