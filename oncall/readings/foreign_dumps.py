@@ -1,7 +1,7 @@
 """Which dumps are of another run, or of an earlier start of this one? They may lie under the same names, as young."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +12,6 @@ from oncall.readings.clock import node_clock
 from oncall.readings.log_set import own_logs
 from oncall.readings.process_table import ProcessTable, process_table
 from oncall.readings.progress import newest_step
-from oncall.run.nodes import fold_ranks
 
 _CLOCK_SLACK_S = 2.0
 """Clocks are set while nodes run."""
@@ -70,22 +69,42 @@ def foreign_dumps(case: Case, dumps: Mapping[int, RankDump]) -> dict[int, str]:
     It has ranks or groups that the job has not, operations from before its process began or none since long before the
     last step, counts that the rank's own log rules out, or other ranks in its default group than most dumps have.
     """
-    job = _job(case, dumps)
-    groups = Counter(own for dump in dumps.values() if (own := _default_group(dump)))
-    most = next((own for own, count in groups.most_common(1) if 2 * count > groups.total()), None)
-    told = ((rank, next(_contradictions(dump, job, most), None)) for rank, dump in sorted(dumps.items()))
+    job, members = _job(case, dumps), _Members.of(dumps.values())
+    told = ((rank, next(_contradictions(dump, job, members), None)) for rank, dump in sorted(dumps.items()))
     return {rank: why for rank, why in told if why is not None}
 
 
-def _contradictions(dump: RankDump, job: _Job, usual: tuple[int, ...] | None) -> Iterator[str]:
-    own, size = _default_group(dump), job.world_size
-    highest = max(dump.rank, *(rank for group in dump.config.values() for rank in group.ranks), 0)
-    if size is not None and highest >= size:
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Who is in the groups of dumps, looked up once a group: equal rows of different dumps are one object.
+
+    `highest` maps the identity of a group's ranks to the highest; `usual` are those of the default group of most dumps.
+    """
+
+    highest: Mapping[int, int]
+    usual: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, dumps: Collection[RankDump]) -> "_Members":
+        """Those of all dumps; no ranks are usual where no default group is that of more than half."""
+        rows = {id(group.ranks): group.ranks for dump in dumps for group in dump.config.values()}
+        counts = Counter(id(own) for dump in dumps if (own := _default_group(dump)))
+        most = next((key for key, count in counts.most_common(1) if 2 * count > counts.total()), None)
+        return cls({key: max(ranks, default=-1) for key, ranks in rows.items()}, None if most is None else rows[most])
+
+    def highest_of(self, dump: RankDump) -> int:
+        """The highest rank that a dump knows."""
+        return max(dump.rank, *(self.highest[id(group.ranks)] for group in dump.config.values()), -1)
+
+
+def _contradictions(dump: RankDump, job: _Job, members: _Members) -> Iterator[str]:
+    own, size, usual = _default_group(dump), job.world_size, members.usual
+    if size is not None and (highest := members.highest_of(dump)) >= size:
         yield f"it knows a rank {highest}, and the job has {size} ranks"
     if size is not None and own and len(own) != size:
         yield f"its default group has {len(own)} ranks, and the job {size}"
-    if own and usual is not None and own != usual:
-        yield f"its default group has ranks {fold_ranks(own)}, that of most dumps {fold_ranks(usual)}"
+    if own and usual is not None and own is not usual and own != usual:
+        yield f"its default group has {len(own)} ranks, that of most dumps other {len(usual)}"
     yield from _of_another_time(dump, job)
     for counts in job.logged.get(dump.rank, ()):
         if (why := counts.contradict(dump)) is not None:
@@ -109,7 +128,7 @@ def _when(at: float) -> str:
 
 
 def _default_group(dump: RankDump) -> tuple[int, ...]:
-    return next((tuple(sorted(g.ranks)) for g in dump.config.values() if g.desc == DEFAULT_GROUP), ())
+    return next((group.ranks for group in dump.config.values() if group.desc == DEFAULT_GROUP), ())
 
 
 def _job(case: Case, ranks: Mapping[int, RankDump]) -> _Job:

@@ -147,17 +147,18 @@ def _own_logs(case: Case) -> LogSet | None:
     for process in table.processes:
         if told := process.variables.get("TORCHELASTIC_ERROR_FILE"):
             named.setdefault(process.host, set()).add(str(PurePosixPath(told).parent.parent.parent))
-    own = {host: _as_listed(logs, host, *told) for host, told in named.items() if len(told) == 1}
+    listed = _folders_by_name(logs)
+    own = {
+        host: listed.get((host, PurePosixPath(path).name), path) for host, (path, *more) in named.items() if not more
+    }
     return replace(logs, run_folders={**logs.run_folders, **own})
 
 
-def _as_listed(logs: LogSet, host: str, told: str) -> str:
-    """A launcher's folder under the name by which its files were found: the path to it may lead over a link."""
-    seen = {file.run_folder for file in logs.files if file.host == host} | {
-        each.folder for each in logs.attempts.get(host, ())
-    }
-    name = PurePosixPath(told).name
-    return next((folder for folder in seen if folder and PurePosixPath(folder).name == name), told)
+def _folders_by_name(logs: LogSet) -> dict[tuple[str, str], str]:
+    """The launchers' folders under which logs were found, by host and name: the path to one may lead over a link."""
+    told = [(file.host, file.run_folder) for file in logs.files if file.run_folder is not None]
+    told += [(host, each.folder) for host, attempts in logs.attempts.items() for each in attempts]
+    return {(host, PurePosixPath(folder).name): folder for host, folder in dict.fromkeys(told)}
 
 
 def _files(host: str, parts: tuple[Part, ...], clock: NodeClock | None, *, whole: bool) -> Iterator[LogFile]:
