@@ -113,7 +113,7 @@ def read_kept(path: Path) -> bytes:
     a bundle may come from anybody.
     """
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.EINVAL, "is no file", str(path))
     if status.st_size > _MOST_BYTES:
         raise OSError(errno.EFBIG, f"is larger than {_MOST_BYTES >> 20:,} MiB", str(path))
