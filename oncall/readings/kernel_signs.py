@@ -1,6 +1,8 @@
 """What else do the kernels report: trouble that can stop a job, a silent file system, or only what does no harm?"""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import structs
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
@@ -68,9 +70,21 @@ def _kind(event: KernelEvent) -> str:
 
 
 def _told(verdict: str, findings: tuple[Finding, ...]) -> Judgement:
-    more = f"; and {len(findings) - _FEW} more" if len(findings) > _FEW else ""
-    reason = "; ".join(finding.text for finding in findings[:3]) + more
-    return Judgement(verdict=verdict, reason=reason, findings=findings[:_FEW])
+    reason = "; ".join(finding.text for finding in findings[:3])
+    more = f"; and {len(findings) - 3} more" if len(findings) > 3 else ""
+    return Judgement(verdict=verdict, reason=reason + more, findings=(*findings[:_FEW], *_more(findings[_FEW:])))
+
+
+def _more(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """All beyond the first few as one, so that no host that reports something is left out."""
+    if findings:
+        hosts = tuple(dict.fromkeys(host for finding in findings for host in finding.hosts))
+        yield structs.replace(
+            findings[0],
+            text=f"{len(findings)} more on {fold_hosts(hosts)}, such as {findings[0].text}",
+            hosts=hosts,
+            ranks=tuple(sorted({rank for finding in findings for rank in finding.ranks})),
+        )
 
 
 def _nothing(case: Case, words: str) -> Judgement:
@@ -82,19 +96,24 @@ def _nothing(case: Case, words: str) -> Judgement:
 
 
 def _findings(case: Case, events: Iterable[KernelEvent], kind: Callable[[KernelEvent], str]) -> Iterator[Finding]:
-    """One finding for all lines of a host that say the same."""
-    alike: dict[tuple[str, str, str | None], list[KernelEvent]] = {}
+    """One finding for all lines that say the same, of however many hosts."""
+    alike: dict[tuple[str, str | None, bool], list[KernelEvent]] = {}
     for event in events:
-        alike.setdefault((event.host, said(event.event), event.pci_address), []).append(event)
-    for (host, _, _), own in alike.items():
-        times = f", {len(own)} times" if len(own) > 1 else ""
+        alike.setdefault((said(event.event), event.pci_address, event.ended), []).append(event)
+    for own in alike.values():
+        hosts = tuple(dict.fromkeys(event.host for event in own))
+        times = f", {len(own):,} times" if len(own) > 1 else ""
         yield Finding(
             kind=kind(own[0]),
-            text=f"{host}: {describe(own[0])}{times}",
+            text=f"{fold_hosts(hosts)}: {describe(own[0])}{times}",
             role=Role.ORIGIN,
             grade=Grade.LIKELY,
-            ranks=ranks_of(case, own[0]),
-            hosts=(host,),
+            ranks=tuple(sorted({rank for event in own for rank in ranks_of(case, event)})),
+            hosts=hosts,
             time=own[0].at,
-            cites=(Citation(probe="kernel", host=host, line=own[0].event.first_line, text=own[0].line[:400]),),
+            cites=tuple(_citation(event) for event in own[:_FEW]),
         )
+
+
+def _citation(event: KernelEvent) -> Citation:
+    return Citation(probe="kernel", host=event.host, line=event.event.first_line, text=event.line[:400])

@@ -28,7 +28,7 @@ def carrying(steps: Sequence[WalkedStep]) -> tuple[Finding, ...]:
     """The findings that a conclusion rests on: of the last step that named origins, faults of the hardware first."""
     for step in reversed(steps):
         origins = tuple(f for f in step.judgement.findings if _carries(f, step.verdict))
-        if origins and (step.verdict == "fault" or origins[0].kind not in _FAULTS):
+        if origins and (step.verdict == step.judgement.verdict or origins[0].kind not in _FAULTS):
             return origins
     return ()
 

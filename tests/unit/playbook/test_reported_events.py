@@ -9,10 +9,12 @@ from oncall.flight_recorder.model import Grade
 from oncall.playbook.engine import Walk
 from oncall.playbook.model import Ending
 from oncall.readings.finding import Finding, Role
+from oncall.report.build import build_report
+from oncall.report.model import Report
 
 from ..readings.evidence import UPTIME_S, Part, Scene, processes
 from .test_hang_branches import driver, stopped
-from .test_hardware_playbook import nodes
+from .test_hardware_playbook import SOUND, nodes
 from .walking import concludes, kernel, rank_log, step_line, xid
 
 GAVE_UP = (
@@ -189,6 +191,36 @@ class TestTexts:
     def test_what_where_and_in_which_state(self, text: str, words: tuple[str, ...], tmp_path: Path) -> None:
         told = origins(concludes(nodes(Scene(tmp_path), line(text)), "hardware"))[0].text
         assert [word for word in words if word not in told] == [], told
+
+
+class TestReport:
+    """The verdict that an operator reads names what, where and whom."""
+
+    @pytest.mark.parametrize(
+        ("text", "words"), [(line(NIC_DOWN), "ib0"), (line(NFS), "filer1"), (xid(92, text="High SBE rate"), "Xid 92")]
+    )
+    def test_the_verdict_says_what_was_reported(self, text: str, words: str, tmp_path: Path) -> None:
+        verdict = report_of(nodes(Scene(tmp_path), text), "hardware").verdict
+        assert words in verdict.cause
+        assert verdict.hosts == ("node002",)
+
+    def test_a_file_system_that_all_miss_is_told_of_all(self, tmp_path: Path) -> None:
+        scene = nodes(Scene(tmp_path))
+        scene.say("kernel", {host: kernel(line(NFS)) for host in RANKS})
+        verdict = report_of(scene, "hardware").verdict
+        assert (verdict.hosts, verdict.ranks) == (("node001", "node002"), tuple(range(8)))
+        assert "node[001-002]: NFS server filer1" in verdict.cause
+
+    def test_no_host_is_left_out_of_many(self, tmp_path: Path) -> None:
+        hosts = [f"node{n:03}" for n in range(1, 31)]
+        scene = Scene(tmp_path, nodes="node[001-030]")
+        answers = {host: kernel(xid(92, pci=f"0000:{n:02x}:00")) for n, host in enumerate(hosts, 1)}
+        scene.say("kernel", answers).say("gpu_health", dict.fromkeys(hosts, SOUND))
+        assert set(report_of(scene, "hardware").verdict.hosts) == set(hosts)
+
+
+def report_of(scene: Scene, playbook: str) -> Report:
+    return build_report(concludes(scene, playbook), bundle="bundle", took_s=1.0)
 
 
 class TestTimeOutsAfterIt:
