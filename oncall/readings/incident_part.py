@@ -133,6 +133,10 @@ _ONLY_IF: Mapping[str, Callable[[Event], bool]] = {
 """Of these kinds only some are trouble; the others are of a part that works, or that puts itself right."""
 
 
+TROUBLE = frozenset({Part.FAULT, Part.LINK, Part.STORAGE, Part.STALL})
+"""What can stop a job by itself, or tells of one that stands."""
+
+
 def part_of(event: Event) -> Part | None:
     """The part an event can play; None for one that only informs, such as a corrected error or a test's injection."""
     if event.kind == "xid":

@@ -9,14 +9,13 @@ from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.hardware import GPU_KINDS, ranks_of
 from oncall.readings.incident import recent
-from oncall.readings.incident_part import Part, part_of
+from oncall.readings.incident_part import TROUBLE, Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.kernel_state import tells_of_trouble
 from oncall.readings.kernel_words import describe, said
 from oncall.readings.outlived import last_step
 from oncall.run.nodes import fold_hosts
 
-_TROUBLE = frozenset({Part.FAULT, Part.LINK, Part.STORAGE, Part.STALL})
 _FEW = 8
 
 
@@ -28,7 +27,7 @@ def kernel_signs(case: Case) -> Judgement:
     read, but not all were.
     """
     events = [event for event in _reported(case) if not _of_other_programs(event)]
-    trouble = [event for event in events if part_of(event.event) in _TROUBLE and not event.ended]
+    trouble = [event for event in events if part_of(event.event) in TROUBLE and not event.ended]
     for verdict, found in (("trouble", trouble), ("mild", events)):
         if found:
             findings = tuple(_findings(case, found, _kind if verdict == "trouble" else lambda _event: "observation"))

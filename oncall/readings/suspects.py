@@ -6,6 +6,7 @@ import msgspec
 
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import all_dumps
+from oncall.readings.incident_part import TROUBLE, part_of
 from oncall.readings.kernel_set import kernel_set
 from oncall.readings.kernel_words import describe as describe_kernel
 from oncall.readings.measured import measure
@@ -99,7 +100,7 @@ def _kernel(case: Case, rank: int) -> str:
         event
         for event in kernels.events
         if event.host == place.host
-        and event.pages is not False
+        and (event.pages is not False or part_of(event.event) in TROUBLE)
         and (place.pci_address is None or event.pci_address in {None, place.pci_address})
     ]
     told = "; ".join(describe_kernel(event) for event in own[:_KERNEL_LINES])

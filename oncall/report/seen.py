@@ -10,6 +10,7 @@ from oncall.formats.xid_catalogue import lookup
 from oncall.readings.case import Case
 from oncall.readings.fresh_dumps import hang
 from oncall.readings.hardware import ranks_of
+from oncall.readings.incident_part import TROUBLE, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
 from oncall.readings.kernel_words import describe
 from oncall.readings.progress import newest_step
@@ -177,7 +178,7 @@ def _moments(case: Case, events: Iterable[KernelEvent]) -> Iterator[Moment]:
     if step is not None and (ended := step.ended_at(case.now)):
         yield Moment(at=ended, source="logs", text=f"step {step.step:,} ended")
     for event in events:
-        if event.at is not None and event.pages is not False:
+        if event.at is not None and (event.pages is not False or part_of(event.event) in TROUBLE):
             yield Moment(at=event.at, source="kernel", text=f"{event.host}: {describe(event)}")
     for finding in case.findings:
         if finding.time is not None and not any(cite.probe in {"kernel", "logs"} for cite in finding.cites):

@@ -218,6 +218,11 @@ class TestReport:
         scene.say("kernel", answers).say("gpu_health", dict.fromkeys(hosts, SOUND))
         assert set(report_of(scene, "hardware").verdict.hosts) == set(hosts)
 
+    def test_the_suspects_row_and_the_timeline_tell_it_too(self, tmp_path: Path) -> None:
+        report = report_of(stopped(Scene(tmp_path), line(NIC_DOWN, LAST_STEP_AGO_S - 10)), "hang")
+        assert all("ib0" in each.says["kernel"] for each in report.suspects)
+        assert any("ib0" in moment.text for moment in report.seen.timeline)
+
 
 def report_of(scene: Scene, playbook: str) -> Report:
     return build_report(concludes(scene, playbook), bundle="bundle", took_s=1.0)
