@@ -84,11 +84,12 @@ def _finding(case: Case, end: LossEnd) -> Finding:
 
 def _since(end: LossEnd) -> str:
     at = f", {end.samples:,} samples in" if end.samples is not None else ""
+    who = "the framework stopped since the loss is not finite" if end.raised else "the framework met what is not finite"
     if end.step is None:
-        return "the framework stopped since the loss is not finite; no line tells at which step"
+        return f"{who}; no line tells at which step"
     if not end.seen:
         late = f", or up to {end.late} steps later" if end.late else ""
-        return f"the framework stopped since the loss is not finite at step {end.step}{at}{late}"
+        return f"{who} at step {end.step}{at}{late}"
     if end.seen == 1 and end.skipped:
         return f"the loss is not finite at step {end.step}{at}, the last one seen; the optimizer skipped it"
     since = "since" if end.history.before(end.step, STEPS_BACK) else "since before"

@@ -1,7 +1,7 @@
 """Where a start of the job lost its loss: by its step lines, or by the exception with which its framework stopped."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -9,7 +9,7 @@ from itertools import takewhile
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation
 from oncall.readings.log_set import LogFile, LogSet, own_logs
-from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
+from oncall.readings.loss_history import NOT_FINITE, LossHistory, StepValues, loss_histories
 
 STEPS_BACK = 100
 """How far before a loss that is not finite a checkpoint is good: what ruins a loss builds up for so long."""
@@ -49,6 +49,15 @@ class LossEnd:
     cite: Citation
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Words about a loss that is not finite, and whether they end the program."""
+
+    words: str
+    cite: Citation
+    raised: bool
+
+
 def lost_loss(case: Case) -> LossEnd | None:
     """The newest loss that was lost, looked for once.
 
@@ -64,10 +73,10 @@ def loss_end(history: LossHistory) -> LossEnd | None:
     """
     told = history.with_loss
     bad = tuple(takewhile(lambda step: not step.finite, reversed(told)))[::-1]
-    raised = _raised(history.files)
+    said = _said(history.files)
     if bad:
-        return _logged(history, bad, raised)
-    end = _not_logged(history, *raised) if raised is not None else None
+        return _logged(history, bad, said)
+    end = _not_logged(history, said) if said is not None else None
     return end if end is None or end.step is None or not told or told[-1].step < end.step else None
 
 
@@ -90,26 +99,26 @@ def _newest(logs: LogSet | None) -> LossEnd | None:
     return None
 
 
-def _logged(history: LossHistory, bad: tuple[StepValues, ...], raised: tuple[str, Citation] | None) -> LossEnd:
+def _logged(history: LossHistory, bad: tuple[StepValues, ...], said: _Said | None) -> LossEnd:
     first = bad[0]
-    own = Citation(probe="logs", host=first.file.host, file=first.file.path, text=first.line)
+    own = _cite(first.file, first.line)
     return LossEnd(
         history=history,
         step=first.step,
         late=0,
         samples=first.samples,
         batch=first.batch,
-        raised=raised is not None,
+        raised=said is not None and said.raised,
         seen=len(bad),
         skipped=all(step.skipped for step in bad),
-        cite=raised[1] if raised is not None else own,
+        cite=said.cite if said is not None and said.raised else own,
     )
 
 
-def _not_logged(history: LossHistory, words: str, cite: Citation) -> LossEnd:
+def _not_logged(history: LossHistory, said: _Said) -> LossEnd:
     """Frameworks that stop by themselves do so before they log the step; most name it in what they say."""
     last = history.steps[-1] if history.steps else None
-    named = _STEP.search(words)
+    named = _STEP.search(said.words)
     step = int(named[1]) if named else last.step + 1 if last is not None else None
     every = last.step - history.steps[-2].step if last is not None and len(history.steps) > 1 else 1
     samples = None
@@ -121,22 +130,35 @@ def _not_logged(history: LossHistory, words: str, cite: Citation) -> LossEnd:
         late=0 if named else every - 1,
         samples=samples,
         batch=last.batch if last is not None else None,
-        raised=True,
+        raised=said.raised,
         seen=0,
         skipped=False,
-        cite=cite,
+        cite=said.cite,
     )
 
 
-def _raised(files: Iterable[LogFile]) -> tuple[str, Citation] | None:
-    """What a framework said as it stopped over the loss, and where; the words that name a step go before others."""
-    found: list[tuple[str, Citation]] = []
-    for file in files:
-        if not any(word in file.tail for word in _RAISERS):
-            continue
+def _said(files: Iterable[LogFile]) -> _Said | None:
+    """What a framework said of a loss that is not finite; words that name a step go before others."""
+    found = [said for file in files for said in (*_raised(file), *_met(file))]
+    return next((said for said in found if _STEP.search(said.words)), found[0] if found else None)
+
+
+def _raised(file: LogFile) -> Iterator[_Said]:
+    if any(word in file.tail for word in _RAISERS):
         for line in reversed(file.lines):
             if raised := _RAISED.search(line):
-                cite = Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
-                found.append((raised["words"], cite))
-                break
-    return next((each for each in found if _STEP.search(each[0])), found[0] if found else None)
+                yield _Said(raised["words"], _cite(file, line), raised=True)
+                return
+
+
+def _cite(file: LogFile, line: str) -> Citation:
+    return Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
+
+
+def _met(file: LogFile) -> Iterator[_Said]:
+    """What Megatron's rerun machine met last; it runs the step again, and then ends the program without a word."""
+    for event in reversed(file.events):
+        if event.kind == "rerun_unexpected" and event.fields.get("value") in NOT_FINITE:
+            line = file.line(event)
+            yield _Said(line, _cite(file, line), raised=False)
+            return

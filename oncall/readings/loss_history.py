@@ -10,7 +10,8 @@ from oncall.formats.event import Event, Json
 from oncall.readings.log_set import LogFile, LogSet
 
 _LAUNCH = re.compile(r"(?P<run>.+)_[a-z0-9_]{8}")
-_NOT_FINITE = frozenset({"nan", "inf", "-inf"})
+NOT_FINITE = frozenset({"nan", "inf", "-inf"})
+"""How events hold a number that is none (oncall.formats.numbers)."""
 
 Start = tuple[str | None, int | None]
 """A start of the job: the folder of an older launch, None for the one that runs now, and the launcher's attempt."""
@@ -156,7 +157,7 @@ def _hides_its_loss(event: Event, grad_norm: float | None) -> bool:
 
 def _number(value: Json) -> float | None:
     if isinstance(value, str):
-        return float(value) if value in _NOT_FINITE else None
+        return float(value) if value in NOT_FINITE else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -30,5 +30,5 @@ def self_stop(case: Case) -> Judgement:
         return unknown(f"{running} processes run, but no log shows the step at which the loss was lost")
     if again:
         return Judgement(verdict="going-on", reason=f"the launcher started it again; {running} processes run")
-    after = end.history.steps[-1].step - end.step
+    after = max(0, end.history.steps[-1].step - end.step) if end.history.steps else 0
     return Judgement(verdict="going-on", reason=f"{running} processes run; {after} more steps after step {end.step}")

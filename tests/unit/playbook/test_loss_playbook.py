@@ -272,6 +272,27 @@ def test_the_rank_that_met_it_first_is_named(tmp_path: Path) -> None:
     assert walked.findings[0].hosts == ("node002",)
 
 
+def test_a_rerun_machine_that_ends_the_program_without_a_step_line_is_heard(tmp_path: Path) -> None:
+    """It runs the step again to tell chance from the data, and ends by an exit code; the step is never logged."""
+    rerun = (
+        "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 6 at iteration #7001 invocation #1"
+        " (message='found NaN in local forward loss calculation')\n"
+        "[exiting program after receiving SIGTERM.] datetime: 2026-03-03 02:59:00 \n"
+    )
+    walked = concludes(logs(Scene(tmp_path), rank_log(steps(BEFORE) + rerun)), "loss-not-finite")
+    assert (walked.findings[0].sequence, walked.findings[0].ranks) == (BAD, (6,))
+    assert walked.steps[1].verdict == "going-on"
+
+
+def test_a_result_that_was_right_when_run_again_is_no_lost_loss(tmp_path: Path) -> None:
+    rerun = (
+        "ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 6 at iteration #7001 invocation #1"
+        " (message='found NaN in local forward loss calculation')\n"
+    )
+    text = steps(BEFORE) + rerun + steps(range(BAD, BAD + 3))
+    assert concludes(logs(Scene(tmp_path), rank_log(text)), "loss-not-finite").conclusion_id == "finite"
+
+
 def test_a_checkpoint_too_near_the_loss_is_not_gone_back_to(tmp_path: Path) -> None:
     folders = "".join(
         f"{int(NOW.timestamp()) - age} /c/iter_{step}\n" for step, age in ((7000, 60), (6900, 700), (6800, 1300))

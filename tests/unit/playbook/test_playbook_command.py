@@ -68,6 +68,13 @@ def test_lint_says_what_is_wrong_and_goes_on(own: Path, capsys: pytest.CaptureFi
     assert f"{own / 'hang.yaml'}: 23 steps" in out or "no mistake" in out
 
 
+def test_lint_notes_what_may_be_a_sites_own(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noted = own / "noted.yaml"
+    noted.write_text("extends: hang\nplaybook: noted\nalert: OurStorageSlow\n")
+    assert main(["playbook", "lint", str(noted)]) == 0
+    assert f"{noted}: no shipped rule is called `OurStorageSlow`" in capsys.readouterr().out
+
+
 def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(
     own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
