@@ -24,6 +24,8 @@ _RAISED = re.compile(
 torchtitan's trainer.py (v0.3), Megatron's rerun_state_machine.py and the assertions before it, PyTorch Lightning's
 `detect_nan`, Composer's NaNMonitor; DeepSpeed's fp16/loss_scaler.py and fairseq's where no smaller scale is left.
 """
+_LONGEST = 1000
+"""Characters of a line that are looked at: what a framework says stands at its beginning, and a log may hold anything."""
 _RAISERS = (b"Error: ", b"Exception: ")
 _STEP = re.compile(r"\b(?:step|iteration|iter)\b[ =:#]{1,3}(\d{1,12})\b", re.IGNORECASE)
 
@@ -81,8 +83,8 @@ def loss_end(history: LossHistory) -> LossEnd | None:
 
 
 def newest_history(histories: Iterable[LossHistory]) -> LossHistory | None:
-    """The newest start that has done steps."""
-    return next(reversed([each for each in histories if each.steps]), None)
+    """The newest start of this launch that has done steps."""
+    return next(reversed([each for each in histories if each.steps and each.runs_now]), None)
 
 
 def _newest(logs: LogSet | None) -> LossEnd | None:
@@ -146,7 +148,7 @@ def _said(files: Iterable[LogFile]) -> _Said | None:
 def _raised(file: LogFile) -> Iterator[_Said]:
     if any(word in file.tail for word in _RAISERS):
         for line in reversed(file.lines):
-            if raised := _RAISED.search(line):
+            if raised := _RAISED.search(line[:_LONGEST]):
                 yield _Said(raised["words"], _cite(file, line), raised=True)
                 return
 

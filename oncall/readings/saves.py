@@ -15,6 +15,8 @@ _COMPLAINT = re.compile(
 )
 _TELLING = ("heckpoint", "left on device", "uota exceeded", "nly file system", "file handle")
 """A word of these stands in every line that the pattern finds: looking for them first spares most of its cost."""
+_LONGEST = 1000
+"""Characters of a line that are looked at: a log may hold anything."""
 _STEP_NAMED = re.compile(r"(?:iter(?:ation)?|step|checkpoint|ckpt)[-_=: ]*0*(\d{1,12})", re.IGNORECASE)
 """The step in the names that trainers give to checkpoints: iter_0007000, global_step7000, checkpoint-7000."""
 _BEGINS = frozenset({"checkpoint_start", "checkpoint_scheduled"})
@@ -91,7 +93,7 @@ def complaints(logs: LogSet, told: Saves) -> tuple[Citation, ...]:
 
 
 def _complains(line: str) -> bool:
-    return any(word in line for word in _TELLING) and _COMPLAINT.search(line) is not None
+    return any(word in line for word in _TELLING) and _COMPLAINT.search(line[:_LONGEST]) is not None
 
 
 def _cite(file: LogFile, line: str) -> Citation:
