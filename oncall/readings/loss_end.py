@@ -25,7 +25,7 @@ torchtitan's trainer.py (v0.3), Megatron's rerun_state_machine.py and the assert
 `detect_nan`, Composer's NaNMonitor; DeepSpeed's fp16/loss_scaler.py and fairseq's where no smaller scale is left.
 """
 _LONGEST = 1000
-"""Characters of a line that are looked at: what a framework says stands at its beginning, and a log may hold anything."""
+"""Characters of a line that are looked at: such words stand at its beginning, and a log may hold anything."""
 _RAISERS = (b"Error: ", b"Exception: ")
 _STEP = re.compile(r"\b(?:step|iteration|iter)\b[ =:#]{1,3}(\d{1,12})\b", re.IGNORECASE)
 
