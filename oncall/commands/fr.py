@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from oncall.errors import UsageError
 from oncall.neutral import neutral
-from oncall.run.model import MOST_RANKS
-from oncall.run.nodes import expand_ranks, fold_ranks, name_folded
+from oncall.run.nodes import MOST_RANKS, expand_ranks, fold_ranks, name_folded
 
 if TYPE_CHECKING:
     from oncall.flight_recorder.model import Analysis, DumpSet

@@ -27,7 +27,7 @@ from oncall.formats.summary import ReadFile, summarise
 from oncall.formats.torchrun import read_torchrun
 from oncall.neutral import neutral
 from oncall.report.read_text import read_text
-from oncall.run.model import MOST_RANKS
+from oncall.run.nodes import MOST_RANKS
 
 SCHEMA = "oncall.read/1"
 MAX_BYTES = 4 * 1024**3

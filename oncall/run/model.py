@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-MOST_RANKS = 1_000_000
-"""Of one job; a larger number is a mistake, or means to fill the memory."""
+from oncall.run.nodes import MOST_RANKS
 
 _END = r"(?![\s\S])"
 """The end of a text for Python and for JSON Schema alike: `$` of the one allows a newline after it."""

@@ -7,8 +7,8 @@ from math import prod
 
 from ClusterShell.RangeSet import RangeSet, RangeSetException
 
-from oncall.run.model import MOST_RANKS
-
+MOST_RANKS = 1_000_000
+"""Of one job; a larger number is a mistake, or means to fill the memory."""
 MOST_HOSTS = 100_000
 """Of one folded set; a few signs can name more than the memory holds."""
 

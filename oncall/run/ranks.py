@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from oncall.errors import ConfigError
-from oncall.run.model import MOST_RANKS
-from oncall.run.nodes import fold_ranks
+from oncall.run.nodes import MOST_RANKS, fold_ranks
 from oncall.run.numbers import whole
 
 _TEXTS = frozenset({"host", "gpu_uuid", "pci_address", "port"})
