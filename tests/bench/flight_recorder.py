@@ -2,7 +2,8 @@
 
     python tests/bench/flight_recorder.py [--jobs 64x2000,256x2000,1024x2000,64x20000] [--stock-limit 600] [--keep DIR]
 
-Each contender runs in a process of its own, on the same files, one after the other, twice; the better run counts.
+Each contender runs in a process of its own, on the same files, one after the other, twice; the better run counts. All
+keep the bytecode of what they import, as an installed program does, whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 import argparse
@@ -56,10 +57,11 @@ print(json.dumps({**row, "said": said[0] if said else ""}))
 """
 
 
-def measure(limit: float, *command: str) -> dict[str, float | str]:
+def measure(cache: str, limit: float, *command: str) -> dict[str, float | str]:
     """Run one contender; wall and CPU seconds, the peak of its largest process in MB, and its last line."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, str(limit), sys.executable, "-c", *command],
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": cache},
         capture_output=True,
         text=True,
         check=True,
@@ -76,7 +78,7 @@ def main() -> None:
     args = parser.parse_args()
     print(f"{'job':10} {'contender':20} {'wall s':>8} {'cpu s':>8} {'peak MB':>8}  answer")
     for job in args.jobs.split(","):
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as cache:
             folder = (args.keep or Path(scratch)) / job
             if not (folder / "truth.json").exists():
                 simulator = [sys.executable, str(SHARED / "fr" / "frsim.py"), str(folder), *SHAPES[job].split()]
@@ -91,7 +93,7 @@ def main() -> None:
             if args.stock_limit:
                 contenders["torchfrtrace"] = (args.stock_limit, STOCK, dumps)
             for name, (limit, *command) in contenders.items():
-                rows = [measure(limit, *command) for _ in range(1 if name == "torchfrtrace" else 2)]
+                rows = [measure(cache, limit, *command) for _ in range(1 if name == "torchfrtrace" else 2)]
                 row = min(rows, key=lambda r: r["wall"])
                 said = str(row["said"])[:70]
                 print(f"{job:10} {name:20} {row['wall']:8.2f} {row['cpu']:8.2f} {row['mb']:8.0f}  {said}", flush=True)
