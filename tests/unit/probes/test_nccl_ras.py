@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from oncall.formats.nccl_ras import read_json, read_text
 from oncall.readings.finding import Judgement
 from oncall.readings.ras import ras
+from oncall.readings.ras_counts import launched_between, standing
 from oncall.run.model import Processes, Run
 
 from ..readings.evidence import Part as Answer
@@ -113,6 +116,31 @@ class TestTwoLooks:
 def test_json_counts_that_move_are_a_job_that_runs(tmp_path: Path) -> None:
     judged = judge(tmp_path, [Look(EVEN), Look(launched(31))], knows_json=True)
     assert (judged.verdict, judged.reason) == ("moving", "at least 40 more operations were launched between two looks")
+
+
+@st.composite
+def two_looks(draw: st.DrawFn) -> tuple[Look, Look]:
+    """Counts of eight ranks that never fall, most of them equal at each look, and not all at both."""
+    usual = draw(st.integers(5, 50))
+    first = {rank: usual - draw(st.sampled_from([0, 0, 0, 1, 2])) for rank in range(8)}
+    went_on = draw(st.sampled_from([0, 0, 1, 40]))
+    last = {rank: n + draw(st.sampled_from([0, went_on, usual - n + went_on])) for rank, n in first.items()}
+    for counts in (first, last):
+        values = list(counts.values())
+        assume(max(map(values.count, values)) > 4)
+    assume(len({*first.values()}) > 1 or len({*last.values()}) > 1)
+    return Look(first), Look(last)
+
+
+@settings(deadline=None, max_examples=300)
+@given(two_looks())
+def test_both_forms_tell_the_same_of_any_two_looks(looks: tuple[Look, Look]) -> None:
+    """As long as less than half stands behind: of larger groups the text form names nobody."""
+    json_form = [status for look in looks if (status := read_json(look.json().encode()))]
+    text_form = [status for look in looks if (status := read_text(look.text()))]
+    told = [sorted((s.process.rank, s.count) for s in standing(*form) if s.process) for form in (json_form, text_form)]
+    assert told[0] == told[1]
+    assert bool(launched_between(*json_form)) == bool(launched_between(*text_form))
 
 
 def test_half_of_the_ranks_behind_are_told_though_the_text_form_names_none(tmp_path: Path) -> None:
