@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from typing import Unpack
 
 from .job import FaultKind, Job, Options, Plan, start_job
 from .node import Node, start_node
+from .ports import port_of, reserve
 
 HERE = Path(__file__).parent
 
@@ -41,13 +41,30 @@ class Cluster:
         return {node.name: node for node in self.nodes}[name]
 
     def ssh(
-        self, node: Node, command: str, *, user: str | None = None, timeout: float = 20
+        self, node: Node, command: str, *, user: str | None = None, timeout: float = 60
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command with the machine's own OpenSSH client, strict about host keys."""
-        argv = ["ssh", "-F", str(self.ssh_config), "-l", user or self.user, node.name, command]
         return subprocess.run(
-            argv, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
+            self._login(node, command, user),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
+
+    @contextmanager
+    def asking(self, node: Node, command: str) -> "Iterator[subprocess.Popen[bytes]]":
+        """A command as `ssh` runs it that is given up at the end: nobody waits for its answer."""
+        argv = self._login(node, command, None)
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asked:
+            try:
+                yield asked
+            finally:
+                asked.kill()
+
+    def _login(self, node: Node, command: str, user: str | None) -> list[str]:
+        return ["ssh", "-F", str(self.ssh_config), "-l", user or self.user, node.name, command]
 
     def train(self, fault: FaultKind = "none", *, run: str = "run42", **options: Unpack[Options]) -> Job:
         """Start a training job on all nodes, with its files in `shared / run`; it ends with the cluster."""
@@ -68,7 +85,7 @@ def start_cluster(count: int = 2, *, py_spy: bool = True, sudo: bool = False) ->
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, lab)
         names = {f"node{number:03}": f"127.0.2.{number}" for number in range(1, count + 1)}
-        port = _free_port(list(names.values()))
+        port = _reserve_port(list(names.values()), stack)
         shared = lab / "srv"
         for folder in (shared, lab / "bin", lab / "keys"):
             folder.mkdir()
@@ -93,19 +110,18 @@ def start_cluster(count: int = 2, *, py_spy: bool = True, sudo: bool = False) ->
                 job.stop()
 
 
-def _free_port(addresses: list[str]) -> int:
-    """One that is free on every address, and not likely to be found by another cluster that starts meanwhile."""
+def _reserve_port(addresses: list[str], stack: ExitStack) -> int:
+    """One that is free on every address; it stays reserved, also while a node refuses connections."""
     for _ in range(20):
-        with ExitStack() as stack:
-            port = 0
+        with ExitStack() as taken:
+            first = taken.enter_context(reserve(addresses[0]))
             try:
-                for address in addresses:
-                    probe = stack.enter_context(socket.socket())
-                    probe.bind((address, port))
-                    port = probe.getsockname()[1]
+                for address in addresses[1:]:
+                    taken.enter_context(reserve(address, port_of(first)))
             except OSError:
                 continue
-            return port
+            stack.push(taken.pop_all())
+            return port_of(first)
     raise RuntimeError(f"no port is free on all of {addresses}")
 
 

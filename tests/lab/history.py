@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -17,6 +16,8 @@ import pytest
 
 from oncall.signals.trainer_signals import PREFIX
 from oncall.signals.vocabulary import metric
+
+from .ports import address_told
 
 RUN = "run42"
 PER_HOST = 4
@@ -199,14 +200,13 @@ def serve(history: History, folder: Path, *, config: dict[str, object] | None = 
     text.unlink()
     settings = folder / "prometheus.yml"
     settings.write_text(json.dumps({"global": {"scrape_interval": "1s"}, **(config or {})}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    options = [f"--config.file={settings}", f"--storage.tsdb.path={blocks}", f"--web.listen-address={address}"]
+    options = [f"--config.file={settings}", f"--storage.tsdb.path={blocks}", "--web.listen-address=127.0.0.1:0"]
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen([program, *options, "--storage.tsdb.retention.time=10y"], stdout=log, stderr=log)
     try:
-        _wait_ready(f"http://{address}", process)
-        yield f"http://{address}"
+        url = f"http://{address_told(folder / 'prometheus.log', process)}"
+        _wait_ready(url, process)
+        yield url
     finally:
         process.terminate()
         process.wait(timeout=20)

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict
 
 from .node import TRAINER_UID, Node
+from .ports import port_of, reserve
 from .process import Process
 from .warm_start import WarmAgent, start_warm
 
@@ -250,7 +250,10 @@ def start_job(nodes: tuple[Node, ...], folder: Path, plan: Plan) -> Job:
             os.chown(node.inside(made), TRAINER_UID, TRAINER_UID)
     if plan.fault == "hung-mount":
         job.node_of(plan.rank).hang_mount(folder / "dataset")
-    endpoint = f"{nodes[0].name}:{_free_port(nodes[0].address)}"
+    # The rendezvous store binds all addresses of this machine (PyTorch 2.13), which every node shares.
+    store = reserve("::" if socket.has_dualstack_ipv6() else "0.0.0.0")
+    endpoint = f"{nodes[0].name}:{port_of(store)}"
+    job._sockets.append(store.detach())
     job.agents.extend(_start_agent(job, node, endpoint) for node in nodes)
     return job
 
@@ -278,9 +281,3 @@ def _start_agent(job: Job, node: Node, endpoint: str) -> Agent:
         if job.plan.warm and job.plan.fault != "restarting":
             return start_warm(node, [str(binaries / "python"), *torchrun], env=environment, output=output)
         return node.popen(torchrun, env=environment, output=output)
-
-
-def _free_port(address: str) -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from .ports import START_S
 from .process import Process, processes_of
 
 TRAINER_UID = 4242
@@ -107,7 +108,7 @@ class Node:
         home, login = ("/root", "root") if root else ("/home/trainer", "trainer")
         return {"PATH": self.path, "HOME": home, "USER": login, "LANG": "C.UTF-8"}
 
-    def run(self, argv: list[str], *, root: bool = False, timeout: float = 20) -> str:
+    def run(self, argv: list[str], *, root: bool = False, timeout: float = START_S) -> str:
         """What a command inside printed; CalledProcessError with its output when it failed."""
         process = self.popen(argv, root=root)
         try:
@@ -136,7 +137,7 @@ class Node:
     def start_ssh(self) -> None:
         """Start the server, or start it again after `refuse_ssh`; returns when it accepts connections."""
         self.run(["/usr/sbin/sshd", "-f", str(self.own / "sshd_config"), "-E", str(self.own / "sshd.log")], root=True)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + START_S
         while True:
             try:
                 socket.create_connection((self.address, self.port), timeout=1).close()
@@ -149,15 +150,18 @@ class Node:
 
     def refuse_ssh(self) -> None:
         """Stop the server with its sessions: a connection is refused from now on."""
-        self._signal_ssh(signal.SIGKILL)
+        for process in self._ssh_processes():
+            process.end()
 
     def go_silent(self) -> None:
         """Freeze the server with its sessions: the kernel still accepts connections, and nothing is ever said."""
-        self._signal_ssh(signal.SIGSTOP)
+        for process in self._ssh_processes():
+            process.send(signal.SIGSTOP)
 
     def speak_again(self) -> None:
         """Undo `go_silent`."""
-        self._signal_ssh(signal.SIGCONT)
+        for process in self._ssh_processes():
+            process.send(signal.SIGCONT)
 
     def hang_commands(self) -> None:
         """Let logins succeed but no command ever answer, as on a node whose home directory hangs.
@@ -186,10 +190,8 @@ class Node:
         for server in self._servers:
             server.communicate()
 
-    def _signal_ssh(self, number: signal.Signals) -> None:
-        for process in self.processes():
-            if process.name == "sshd":
-                process.send(number)
+    def _ssh_processes(self) -> list[Process]:
+        return [process for process in self.processes() if process.name == "sshd"]
 
 
 def start_node(name: str, address: str, port: int, *, lab: Path, shared: Path, hosts: str, sudo: bool) -> Node:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,16 @@ class Process:
             os.kill(self.host_pid, number)
         except ProcessLookupError:
             return
+
+    def end(self) -> None:
+        """Kill it, unless it has ended meanwhile, and return when it has: what it listened on is closed then."""
+        try:
+            handle = os.pidfd_open(self.host_pid)
+        except ProcessLookupError:
+            return
+        self.send(signal.SIGKILL)
+        select.select([handle], [], [])
+        os.close(handle)
 
     def threads(self, prefix: str) -> list[int]:
         """The ids on the host of its threads whose name begins so."""

@@ -3,7 +3,6 @@
 import json
 import queue
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -17,6 +16,8 @@ from typing import Any
 import pytest
 
 from oncall.signals import vocabulary
+
+from .ports import address_told
 
 SHIPPED = Path(vocabulary.__file__).with_name("alertmanager.yml")
 PROGRAM = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
@@ -63,8 +64,8 @@ class Receiver:
 class Alertmanager:
     """A running Alertmanager."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, address: str) -> None:
+        self.url = f"http://{address}"
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path, timeout=5) as answer:
@@ -107,19 +108,17 @@ def alertmanager(tmp_path: Path, receiver: Receiver) -> Iterator[Alertmanager]:
     config = tmp_path / "alertmanager.yml"
     address = f"http://127.0.0.1:{receiver.server.server_port}/"
     config.write_text(text.replace("group_wait: 30s", "group_wait: 1s").replace("http://127.0.0.1:9095/", address))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     command = [
         PROGRAM,
         f"--config.file={config}",
         f"--storage.path={tmp_path / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.listen-address=127.0.0.1:0",
         "--cluster.listen-address=",
     ]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
-    running = Alertmanager(port)
     try:
+        running = Alertmanager(address_told(tmp_path / "log", process))
         running.wait_ready(process)
         yield running
     finally:

@@ -19,6 +19,8 @@ import pytest
 
 from oncall.signals import vocabulary
 
+from .ports import address_told
+
 WRITER = Path(__file__).parents[1] / "bench" / "exporter_writer.py"
 RULES = Path(vocabulary.__file__).with_name("alerts.yml")
 DEADLINE_S = 120.0
@@ -135,18 +137,16 @@ def prometheus(folder: Path, target: int) -> Iterator[str]:
     scrape = {"job_name": "train", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
     every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config.write_text(json.dumps({"global": every, "rule_files": [str(RULES)], "scrape_configs": [scrape]}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [
         program,
         f"--config.file={config}",
         f"--storage.tsdb.path={folder / 'tsdb'}",
-        f"--web.listen-address={address}",
+        "--web.listen-address=127.0.0.1:0",
     ]
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        yield f"http://{address}"
+        yield f"http://{address_told(folder / 'prometheus.log', process)}"
     finally:
         process.terminate()
         process.wait(timeout=10)
