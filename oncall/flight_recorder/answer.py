@@ -91,5 +91,6 @@ def movement_json(movement: Movement) -> dict[str, Any]:
             {"rank": s.rank, "waited_ms": s.waited_ms, "operations": s.operations, "basis": s.basis}
             for s in movement.slow
         ],
+        "untold": movement.untold,
         "says": movement.says,
     }

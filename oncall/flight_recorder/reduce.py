@@ -34,6 +34,8 @@ TAIL = 512
 """Entries looked at for the newest ones of each group, where counters tell about groups not used since."""
 TIMED = 128
 """Durations kept per group, for the question which rank waits least; the recorder has them with timing events only."""
+_SAMPLED = 7
+"""One in so many entries shows whether a group has durations: sends and receives in a batch have none."""
 P2P_HISTORY = 64
 """The same for a group with sends and receives; of older ones the numbers are kept, as both ends have to be counted."""
 P2P_OPEN = 512
@@ -324,7 +326,7 @@ def _launches(transfers: dict[str, list[dict[str, Any]]], kept: list[dict[str, A
 def _durations(groups: dict[Any, list[dict[str, Any]]]) -> dict[str, list[list[Any]]]:
     timed = {}
     for key, own in groups.items():
-        if _is_group_id(key) and any("duration_ms" in e for e in (own[0], own[len(own) // 2])):
+        if _is_group_id(key) and any("duration_ms" in e for e in own[-TIMED::_SAMPLED]):
             rows = [e for e in own[-TIMED:] if "duration_ms" in e and not e["is_p2p"]]
             timed[str(key)] = [[e["collective_seq_id"], e["duration_ms"]] for e in rows]
     return timed

@@ -1,7 +1,6 @@
 """Dumps that were not taken at the same moment: which of them are older than those of their peers."""
 
 from collections.abc import Collection, Mapping
-from statistics import median
 
 from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.model import RankDump
@@ -56,10 +55,10 @@ def _newest_ended(seat: Seat) -> int:
 def hours_before(rank: int, dumps: Mapping[int, RankDump], others: Collection[int]) -> float | None:
     """How many hours the newest operation of `rank` was issued before theirs; None for less than an hour."""
     mine = _newest_ns(dumps[rank])
-    theirs = [ns for other in others if other in dumps and (ns := _newest_ns(dumps[other])) is not None]
+    theirs = sorted(ns for other in others if other in dumps and (ns := _newest_ns(dumps[other])) is not None)
     if mine is None or not theirs:
         return None
-    behind_s = (median(theirs) - mine) / 1e9
+    behind_s = (theirs[len(theirs) // 2] - mine) / 1e9
     return behind_s / 3600 if behind_s >= _ANOTHER_INCIDENT_S else None
 
 

@@ -20,6 +20,8 @@ class Pace(StrEnum):
     """All ranks went on, and the others wait for the same one or two."""
     RUNNING = "running"
     """All ranks went on, and none is waited for more than the others."""
+    MOVING = "moving"
+    """All ranks went on, and whether one is waited for cannot be told."""
     PARTLY = "partly"
     """Some ranks went on and others did not: the job runs into a standstill, or they do without each other."""
     UNKNOWN = "unknown"
@@ -28,13 +30,17 @@ class Pace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The difference of two snapshots: ranks that went on, ranks that did not, ranks seen only once, slow ranks."""
+    """The difference of two snapshots: ranks that went on, ranks that did not, ranks seen only once, slow ranks.
+
+    `untold` is why a moving job with no slow rank may have one all the same.
+    """
 
     pace: Pace
     moved: tuple[int, ...]
     still: tuple[int, ...]
     seen_once: tuple[int, ...]
     slow: "tuple[SlowRank, ...]"
+    untold: str | None
     says: str
 
 
@@ -48,6 +54,7 @@ def compare(new: DumpSet, old: DumpSet) -> Movement:
     moved = tuple(rank for rank in both if _progress(new.dumps[rank]) != _progress(old.dumps[rank]))
     still = tuple(rank for rank in both if rank not in set(moved))
     slow: tuple[SlowRank, ...] = ()
+    untold = None
     if not both:
         pace = Pace.UNKNOWN
     elif not moved:
@@ -57,9 +64,10 @@ def compare(new: DumpSet, old: DumpSet) -> Movement:
     else:
         from oncall.flight_recorder.slowness import slow_ranks  # noqa: PLC0415  # one dump a rank needs no statistics
 
-        slow = slow_ranks(new, resolve(new.dumps, None))
-        pace = Pace.SLOW if slow else Pace.RUNNING
-    return Movement(pace, moved, still, once, slow, _says(pace, moved, still, slow))
+        found = slow_ranks(new, resolve(new.dumps, None))
+        slow, untold = found.slow, found.untold
+        pace = Pace.SLOW if slow else Pace.MOVING if untold else Pace.RUNNING
+    return Movement(pace, moved, still, once, slow, untold, _says(pace, moved, still, slow) + (untold or ""))
 
 
 def _progress(dump: RankDump) -> object:
@@ -86,4 +94,6 @@ def _says(pace: Pace, moved: tuple[int, ...], still: tuple[int, ...], slow: "tup
         )
     if pace is Pace.RUNNING:
         return f"running: all {len(moved)} ranks went on and none is waited for more than the others"
+    if pace is Pace.MOVING:
+        return f"moving: all {len(moved)} ranks went on; whether the others wait for one cannot be told: "
     return "unknown: no rank has a dump in both snapshots"

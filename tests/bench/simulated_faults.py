@@ -140,8 +140,8 @@ def simulate(folder: Path, *args: str) -> str | None:
 def pace(case: Case, folder: Path, truth: dict[str, Any]) -> tuple[str, str]:
     """Judge a job that does not hang: no origin in its dumps, and two snapshots that name the slow rank or nobody.
 
-    `unnamed` is a slow rank that nobody is told of where no durations were recorded: hosts that run ahead of their
-    devices issue alike.
+    `unnamed` is a slow rank that is not told of, where it is said that this cannot be: hosts that run ahead of their
+    devices issue alike, and a stage of one rank has nobody to be compared with. `missed` is good news that is false.
     """
     late = load_paths([folder / "dumps"], processes=1)
     result, said = verdict(truth, analyse(late, world_size=truth["world_size"]))
@@ -152,8 +152,8 @@ def pace(case: Case, folder: Path, truth: dict[str, Any]) -> tuple[str, str]:
     named, slow = [each.rank for each in movement.slow], truth["culprit_ranks"] if case.fault == "slow" else []
     if named == slow:
         return "right", movement.says
-    unseen = not named and ("--no-timing" in case.args or "--only-active" in case.args)
-    return "unnamed" if unseen else "wrong" if named else "missed", f"{movement.says} | truth {slow}"
+    result = "wrong" if named else "unnamed" if movement.untold else "missed"
+    return result, f"{movement.says} | truth {slow}"
 
 
 def dropped(drop: str, truth: dict[str, Any], seed: int) -> list[int]:

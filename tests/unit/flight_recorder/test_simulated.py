@@ -98,6 +98,40 @@ def test_the_slow_rank_is_named_and_an_even_job_names_nobody(simulator: Simulato
     assert movement.pace is Pace.RUNNING
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("shape", [("--tp=1", "--pp=4", "--dp=2", "--ep=1"), ("--tp=1", "--pp=2", "--dp=8", "--ep=1")])
+def test_a_slow_rank_of_a_pipeline_is_held_against_those_of_its_stage(
+    simulator: Simulator, shape: tuple[str, ...], seed: int
+) -> None:
+    job = (*shape, f"--seed={seed}", "--buffer=900", "--fault=slow")
+    early, _ = simulator.run(*job, "--dump-at=0.3")
+    late, truth = simulator.run(*job)
+    movement = compare(load_paths([late]), load_paths([early]))
+    assert [slow.rank for slow in movement.slow] == truth["culprit_ranks"]
+
+
+UNTOLD = [
+    ("--no-timing", "--slow-factor=5"),
+    ("--no-timing", "--slow-factor=5", "--depth=4"),
+    ("--no-timing", "--slow-factor=5", "--depth=1"),
+    ("--only-active",),
+    ("--tp=1", "--pp=8", "--dp=1", "--ep=1"),
+    ("--tp=1", "--pp=1", "--dp=8", "--ep=1", "--steps=6", "--dump-at=0.9"),
+]
+
+
+@pytest.mark.parametrize("fault", ["slow", "none"])
+@pytest.mark.parametrize("settings", UNTOLD, ids=" ".join)
+def test_where_it_cannot_be_told_nobody_is_named_and_nobody_cleared(
+    simulator: Simulator, settings: tuple[str, ...], fault: str
+) -> None:
+    early, _ = simulator.run("--seed=1", f"--fault={fault}", *settings, "--dump-at=0.3")
+    late, _ = simulator.run("--seed=1", f"--fault={fault}", *settings)
+    movement = compare(load_paths([late]), load_paths([early]))
+    assert (movement.pace, movement.slow) == (Pace.MOVING, ())
+    assert movement.untold
+
+
 def test_two_dumps_of_a_standstill_are_stuck(simulator: Simulator) -> None:
     dumps, _ = simulator.run("--fault=stuck", "--fault-group=tp", "--no-timing")
     movement = compare(load_paths([dumps]), load_paths([dumps]))
