@@ -563,6 +563,7 @@ SAVES: dict[str, Case] = {
     "two saves missed, nobody writes": one(
         "checkpoint", "stop-gone", lambda s: checkpoints(s, age_min=MISSED_MIN, told=open_save())
     ),
+    "a save overdue, all in order": one("checkpoint", "overdue", lambda s: checkpoints(s, age_min=35.0)),
     "two saves missed, all in order": one(
         "checkpoint", "stop-unexplained", lambda s: checkpoints(s, age_min=MISSED_MIN)
     ),

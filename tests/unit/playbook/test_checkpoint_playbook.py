@@ -75,6 +75,8 @@ def saves(
     return scene.say("storage", {"node001": [space(), *NOBODY], "node002": "timed out" if unseen else looks})
 
 
+OVERDUE = 35.0
+"""One is due every 20 min."""
 MISSED = 45.0
 CASES: dict[str, Callable[[Scene], Scene]] = {
     "saved": saves,
@@ -85,6 +87,7 @@ CASES: dict[str, Callable[[Scene], Scene]] = {
     "saver-stuck": lambda scene: saves(scene, told=OPEN, savers=writers(state="D")),
     "saver-gone": lambda scene: saves(scene, told=OPEN),
     "saving": lambda scene: saves(scene, told=OPEN, savers=writers(moves=True)),
+    "overdue": lambda scene: saves(scene, age_min=OVERDUE),
     "late": lambda scene: saves(scene, told=OPEN, age_min=MISSED, savers=writers(grows=True)),
     "stop-full": lambda scene: saves(scene, age_min=MISSED, seen=space(free=0.0001)),
     "stop-silent": lambda scene: saves(scene, age_min=MISSED, seen=space(answers=False)),
@@ -128,7 +131,7 @@ SECOND_FAILURE: dict[str, tuple[str, Callable[[Scene, float | None], Scene]]] = 
 }
 
 
-@pytest.mark.parametrize("age_min", [10, 35, MISSED, None])
+@pytest.mark.parametrize("age_min", [10, OVERDUE, MISSED, None])
 @pytest.mark.parametrize("what", SECOND_FAILURE)
 def test_a_second_failure_in_a_row_stops_the_job_whatever_the_age(
     what: str, age_min: float | None, tmp_path: Path
