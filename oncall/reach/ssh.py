@@ -72,10 +72,11 @@ class SshReach:
         return ended(Outcome.OK, None, code)
 
     def forget(self, host: str) -> None:
-        """Connect anew the next time to a node that could not be reached, or whose connection was lost."""
-        task = self._connections.get(host)
-        if task is not None and task.done() and (task.exception() is not None or task.result().is_closed()):
+        """Connect anew the next time to a node, or a jump host, that could not be reached or was lost."""
+        if _is_lost(self._connections.get(host)):
             del self._connections[host]
+        if _is_lost(self._jump):
+            self._jump = None
 
     async def close(self) -> None:
         """Drop all connections, those still being made too."""
@@ -100,6 +101,7 @@ class SshReach:
         try:
             settings = asyncssh.SSHClientConnectionOptions(self._settings, host=address)
             if self._options.jump or settings.tunnel or settings.proxy_command:
+                awaited = "no login by way of the jump host or proxy"
                 async with asyncio.timeout(2 * seconds), self._handshakes:
                     tunnel = await self._through_jump() if self._options.jump else ()
                     return await asyncssh.connect(address, options=settings, tunnel=tunnel)
@@ -209,6 +211,12 @@ def _settings(options: ReachOptions) -> Any:
     except (OSError, asyncssh.Error, ValueError) as error:
         hint = "keys with a passphrase are used through an agent (SSH_AUTH_SOCK)"
         raise ConfigError([f"reach: {error}"], hint) from error
+
+
+def _is_lost(connecting: "asyncio.Task[Any] | None") -> bool:
+    if connecting is None or not connecting.done():
+        return False
+    return connecting.cancelled() or connecting.exception() is not None or connecting.result().is_closed()
 
 
 def _retrieve(task: "asyncio.Task[Any]") -> None:
