@@ -64,8 +64,9 @@ def _add_detail(verdict: Draft, detail: Draft) -> None:
             verdict.fields[name] = detail.fields[name]
     data = detail.fields.get("data")
     if isinstance(data, list):
-        before = verdict.fields.get("data")
-        verdict.fields["data"] = [*(before if isinstance(before, list) else []), *data]
+        before = verdict.fields.setdefault("data", [])
+        if isinstance(before, list):
+            before.extend(data)
 
 
 def _name_gpus(drafts: list[Draft]) -> None:

@@ -54,8 +54,8 @@ def hardware(case: Case) -> Judgement:
     reason = (
         f"no fault in the kernel log of {fold_hosts(asked)} in the last {case.run.thresholds.recent_s / 3600:.1g} h"
     )
-    told = f"; reported besides: {'; '.join(f.text for f in findings[:2])}" if findings else ""
-    return Judgement(verdict="clear", reason=reason + told, findings=findings)
+    besides = f"; reported besides: {'; '.join(f.text for f in findings[:2])}" if findings else ""
+    return Judgement(verdict="clear", reason=reason + besides, findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
