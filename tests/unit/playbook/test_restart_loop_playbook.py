@@ -238,6 +238,12 @@ def test_what_is_withheld_is_not_made_up(what: str, tmp_path: Path) -> None:
         assert (walked.conclusion_id, walked.steps[-1].verdict) == ("same-host", "unknown")
 
 
+def test_a_kill_for_memory_is_seen_though_another_node_tells_nothing(tmp_path: Path) -> None:
+    scene = loop(Scene(tmp_path), {})
+    scene.say("kernel", {"node001": "timed out", "node002": kernel(OOM.format(uptime=UPTIME_S - 200))})
+    assert concludes(scene, "restart-loop").conclusion_id == "out-of-memory"
+
+
 def test_slow_restarts_are_no_loop(tmp_path: Path) -> None:
     scene = Scene(tmp_path, more="[thresholds]\nrestart_window_s = 200\n")
     assert concludes(loop(scene, SAME_HOST), "restart-loop").conclusion_id == "restarted"
