@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation
@@ -27,6 +27,8 @@ torchtitan's trainer.py (v0.3), Megatron's rerun_state_machine.py and the assert
 _LONGEST = 1000
 """Characters of a line that are looked at: such words stand at its beginning, and a log may hold anything."""
 _RAISERS = (b"Error: ", b"Exception: ")
+_GAPS = 6
+"""Step lines by which it is told how many steps lie between two that are logged."""
 _STEP = re.compile(r"\b(?:step|iteration|iter)\b[ =:#]{1,3}(\d{1,12})\b", re.IGNORECASE)
 
 
@@ -118,18 +120,24 @@ def _logged(history: LossHistory, bad: tuple[StepValues, ...], said: _Said | Non
 
 
 def _not_logged(history: LossHistory, said: _Said) -> LossEnd:
-    """Frameworks that stop by themselves do so before they log the step; most name it in what they say."""
+    """Frameworks that stop by themselves do so before they log the step; most name it in what they say.
+
+    A step that lies far beyond the last one logged is not this start's: logs are appended to, and words stay in them.
+    """
     last = history.steps[-1] if history.steps else None
-    named = _STEP.search(said.words)
-    step = int(named[1]) if named else last.step + 1 if last is not None else None
-    every = last.step - history.steps[-2].step if last is not None and len(history.steps) > 1 else 1
+    gaps = [later.step - step.step for step, later in pairwise(history.steps[-_GAPS:])]
+    every = max(gaps, default=1)
+    named = int(found[1]) if (found := _STEP.search(said.words)) else None
+    if named is not None and last is not None and gaps and named > last.step + 2 * every:
+        named = None
+    step = named if named is not None else last.step + 1 if last is not None else None
     samples = None
     if last is not None and step is not None and last.samples is not None and last.batch is not None:
         samples = last.samples + (step - last.step) * last.batch
     return LossEnd(
         history=history,
         step=step,
-        late=0 if named else every - 1,
+        late=0 if named is not None else every - 1,
         samples=samples,
         batch=last.batch if last is not None else None,
         raised=said.raised,

@@ -189,6 +189,16 @@ def test_a_launch_of_the_same_run_that_stopped_at_the_same_step_counts(
     assert concludes(scene, "loss-not-finite").conclusion_id == conclusion
 
 
+def test_words_of_a_step_that_a_start_never_came_to_are_not_its_own(tmp_path: Path) -> None:
+    """Its step lines end at 900, one each step; the words were left in a log that is appended to."""
+    words, tell = STOPPED["torchtitan"]
+    left = log("/l/run42_x/attempt_1/0/stderr.log", RAISED.format(words=words.format(step=1371)))
+    came = log("/l/run42_x/attempt_1/0/stdout.log", "".join(tell(n) for n in range(730, 901)), age_s=60)
+    scene = logs(Scene(tmp_path), *stops("torchtitan", 1371, 0, age_s=4000), left, came)
+    walked = concludes(scene, "loss-not-finite")
+    assert (walked.conclusion_id, walked.findings[0].sequence) == ("numerics-owner", 901)
+
+
 def test_a_launcher_that_has_started_it_again_has_not_mended_it(tmp_path: Path) -> None:
     """Attempt 2 has come from step 1200 to 1300: at 1371 it will meet what ended attempts 0 and 1."""
     third = log("/l/run42_x/attempt_2/0/stdout.log", "".join(TITAN.format(step=n) for n in range(1200, 1301)), age_s=1)
