@@ -12,6 +12,8 @@ from .asking import ask
 
 LINE = "[    1.000000] NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus."
 ENTRY = '{"__REALTIME_TIMESTAMP":"1772506800000000","_SOURCE_MONOTONIC_TIMESTAMP":"1000000"}'
+NO_TIME = '[ "$1" = 0.1 ] || exec /bin/sleep "$1"'
+"""Short waits take no time."""
 OPTIONS = "-k --no-pager -n 200 -o json --output-fields=_SOURCE_MONOTONIC_TIMESTAMP"
 
 
@@ -37,6 +39,18 @@ def test_a_journal_that_may_not_be_read_costs_no_ring(tmp_path: Path) -> None:
     parts = ask("kernel", Run(nodes="node001"), path=own)
     assert parts["kernel"][0].text.strip() == LINE
     assert parts["anchors"][0].text.strip() == ""
+
+
+def test_a_journal_that_never_answers_holds_up_nothing(tmp_path: Path) -> None:
+    """`timeout` waits for what it cannot kill: one that waits uninterruptibly for a disk."""
+    over = tmp_path / "over"
+    waits = f"while [ ! -e {over} ]; do /bin/sleep 0.05; done"
+    deaf = f'case "$*" in *journalctl*) {waits}; exit 1 ;; esac; shift 3; exec "$@"'
+    own = tools(tmp_path / "bin", dmesg=f"echo '{LINE}'", journalctl=waits, timeout=deaf, sleep=NO_TIME)
+    parts = ask("kernel", Run(nodes="node001"), path=own)
+    over.touch()
+    assert parts["kernel"][0].text.strip() == LINE
+    assert "anchors" not in parts
 
 
 def test_where_there_is_no_ring_the_journal_speaks_for_itself(tmp_path: Path) -> None:

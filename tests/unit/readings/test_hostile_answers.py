@@ -16,16 +16,18 @@ from .evidence import Part, Scene
 PARTS = {
     "storage": ("space", "size", "writers"),
     "host": ("pressure", "memory", "blocked", "cpus"),
-    "fabric": ("port", "no-ports"),
+    "fabric": ("port", "no-ports", "statistic"),
     "gpu_health": ("query", "exit", "nvlink", "no-driver"),
     "nccl_ras": ("status", "refused", "disabled"),
     "logs": ("file", "attempts", "checkpoints", "tracker"),
-    "kernel": ("kernel", "refused"),
+    "kernel": ("kernel", "refused", "anchors"),
 }
 WORDS = (
     "exit 0", "exit 124", "blocks a 1 2 3 4% /c", "blocks 100 0 0 -", "inodes a 0 0 0 0% /c", "mount nfs ro,rw",
     "1004 4 D 77 /c/x", "1004 x S ? /c/y z", "9999999999999999999999 1 1 1 1", "memory full avg10=nan",
     "io full avg10=1e999", "MemTotal: 0 kB", "MemAvailable: 5 kB", "pswpin -3", "4711\tpython3", "4711\t\t\t",
+    "link None/None symbol_error 5", "link mlx5_0/1 x",
+    '{"__REALTIME_TIMESTAMP":"9","_SOURCE_MONOTONIC_TIMESTAMP":"9"}',
     "state 4: ACTIVE", "state", "rate inf Gb/sec", "counter symbol_error 12", "counter symbol_error x",
     "<nvidia_smi_log><gpu id='x'/></nvidia_smi_log>", "<nvidia_smi_log><gpu><ecc_errors><volatile><a_uncorrectable>1",
     "GPU 0: H (UUID: GPU-a)", "  Link 0: Replay Errors: 99999999999999999999", '{"communicators": []}',
