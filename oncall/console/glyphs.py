@@ -41,7 +41,7 @@ UNICODE = Glyphs(
     odd="◀",
     rule="─",
     ellipsis="…",
-    spark="▁▂▃▄▅▆▇█",
+    spark="▁▂▃▄▅▆▇",
 )
 
 ASCII = Glyphs(

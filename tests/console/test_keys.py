@@ -151,6 +151,32 @@ async def test_help_tells_of_every_key_that_works_here(
     assert {command.action for command in COMMANDS if command.help not in told} == unable
 
 
+async def test_a_filter_that_nothing_holds_says_so_and_leaves_what_to_do(
+    incident: Callable[[str], Bundle], console_of: ConsoleOf
+) -> None:
+    console = console_of(incident("hang-by-hardware"))
+    async with console.run_test(size=(100, 40)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        await pilot.press("slash", *"zzz", "enter")
+        panes = {each.id: each.text for each in console.screen.query(Listing).results(Listing)}
+        assert "no row holds this text" in panes["suspects"]
+        assert "scontrol" in str(panes["do"])
+
+
+async def test_on_a_small_screen_a_pane_that_is_read_takes_the_room_of_the_answer(
+    incident: Callable[[str], Bundle], console_of: ConsoleOf
+) -> None:
+    console = console_of(incident("hang-by-code"))
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: console.snapshot.report)
+        panes = console.screen.query_one("#panes")
+        before = panes.size.height
+        await pilot.press("tab")
+        await until(pilot, lambda: panes.size.height >= before + 5)
+        await pilot.press("shift+tab")
+        await until(pilot, lambda: panes.size.height == before)
+
+
 @pytest.mark.parametrize("opens", [["question_mark"], ["p"], ["n"], ["ctrl+p"], ["slash"], ["g", "o"]])
 async def test_control_c_leaves_from_anywhere(
     opens: list[str], incident: Callable[[str], Bundle], console_of: ConsoleOf

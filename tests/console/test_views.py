@@ -220,10 +220,15 @@ def test_beside_each_other_only_differing_frames_are_marked() -> None:
 
 
 def test_a_sparkline_shows_least_and_greatest_and_leaves_gaps() -> None:
-    assert sparkline([1.0, None, 8.0], UNICODE) == "▁ █"
-    assert sparkline([2.0, 2.0], UNICODE) == "▁▁"
-    assert sparkline([None, None], UNICODE) == ""
-    assert sparkline([0.0, 1.0], ASCII).isascii()
+    assert sparkline([1.0, None, 8.0], (1.0, 8.0), UNICODE) == "▁ ▇"
+    assert sparkline([2.0, 2.0], (2.0, 2.0), UNICODE) == "▇▇"
+    assert sparkline([None, None], (0.0, 0.0), UNICODE) == ""
+    assert sparkline([0.0, 1.0], (0.0, 1.0), ASCII).isascii()
+
+
+def test_one_mhz_of_a_thousand_is_no_collapse() -> None:
+    assert sparkline([1985.0, 1984.0, 1985.0], (1304.0, 1985.0), UNICODE) == "▇▇▇"
+    assert sparkline([1985.0, 1984.0, 1985.0], (1984.0, 1985.0), UNICODE) == "▇▇▇"
 
 
 def test_a_panel_that_does_not_know_says_so_before_anything_else() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
+from textual.events import DescendantFocus
 
 from oncall.console.lines import Tone, heading, plain_row
 from oncall.console.orders import Act, Confirm, Overrule, ShowRaw
@@ -18,6 +19,8 @@ from oncall.console.views.step import step_rows
 from oncall.console.views.suspects import suspect_rows
 from oncall.console.views.tree import tree_rows
 from oncall.console.widgets.listing import Listing
+
+_PANES = ("suspects", "step", "tree")
 
 
 class IncidentScreen(TriageScreen):
@@ -53,8 +56,11 @@ class IncidentScreen(TriageScreen):
         glyphs = self.app.glyphs
         do, rows = self.query_one("#do", Listing), actions(snapshot)
         do.show(rows)
+        against = self.query_one("#against", Listing)
+        against.show(standing_against(snapshot))
         if snapshot.report is not None and not self._answered:
             do.put_cursor(next((row.key for row in rows if row.copies), ""))
+            against.action_edge(-1)
         self._answered = snapshot.report is not None
         tree = self.query_one("#tree", Listing)
         tree.show(tree_rows(snapshot, glyphs))
@@ -62,8 +68,11 @@ class IncidentScreen(TriageScreen):
             tree.put_cursor(self._most_telling(snapshot))
         self._show_step(snapshot, tree.row.key if tree.row else None)
         self.query_one("#suspects", Listing).show(suspect_rows(snapshot, glyphs))
-        self.query_one("#against", Listing).show(standing_against(snapshot))
         self.query_one("#moments", Listing).show([moments(snapshot, glyphs)])
+
+    def filtered(self) -> list[Listing]:
+        """The panes; what to do and when to escalate stay."""
+        return [self.query_one(f"#{pane}", Listing) for pane in _PANES]
 
     def open_row(self) -> None:
         """Enter: in guided mode the proposal holds; else what is under the cursor."""
@@ -120,6 +129,10 @@ class IncidentScreen(TriageScreen):
         rows = [plain_row("verdict", f"Your verdict: {verdict}", Tone.STRONG)]
         asking = Ask(rows, prompt="why? one line, kept with the incident")
         self.app.push_screen(asking, lambda why: self.app.order(Overrule(verdict, why)) if why else None)
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """On a small screen the panes take the room of the answer while one of them is read."""
+        self.set_class(event.widget.id in _PANES, "-reading")
 
     def on_listing_moved(self, event: Listing.Moved) -> None:
         """Another step is under the tree's cursor."""

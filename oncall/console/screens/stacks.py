@@ -76,7 +76,17 @@ class StacksScreen(TriageScreen):
     def action_side_by_side(self) -> None:
         """Mark the group under the cursor, or let the mark go."""
         self._marked = None if self._marked is not None else self._group()
+        if self._marked is not None:
+            self.tell("marked; move to another set of ranks to lay it beside this one, d or escape lets the mark go")
         self._show_group()
+
+    def leave(self) -> bool:
+        """Escape: the filter first, then the mark."""
+        if super().leave():
+            return True
+        marked, self._marked = self._marked, None
+        self._show_group()
+        return marked is not None
 
     def open_row(self) -> None:
         """Show py-spy's own output for one rank of the group."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _WHO = 22
 _ROWS = 5
 _SPARKS = 12
+_LEAST_SPAN = 0.1
+"""Of the greatest value: what differs by less is drawn as what it is, even."""
 _TONES = {"suspect": Tone.BAD, "clear": Tone.GOOD, "unknown": Tone.WARN}
 
 
@@ -44,30 +46,29 @@ def panel_rows(panel: "Panel", glyphs: Glyphs) -> list[Row]:
         rows.append(plain_row(NOTHING, "no value of this query was read", Tone.WARN))
     shown = panel.rows[:_ROWS]
     width = min(_WHO, max((cell_len(row.who) for row in shown), default=0))
-    rows += [_row(row, panel, glyphs, width) for row in shown]
+    known = [value for row in shown for value in row.history[-_SPARKS:] if value is not None]
+    scale = (min(known), max(known)) if known else (0.0, 0.0)
+    rows += [_row(row, panel, sparkline(row.history, scale, glyphs), width) for row in shown]
     rows += _footer(panel)
     rows.append(plain_row("query", panel.query, Tone.DIM, copies=panel.query))
     return rows
 
 
-def _row(row: "PanelRow", panel: "Panel", glyphs: Glyphs, width: int) -> Row:
+def _row(row: "PanelRow", panel: "Panel", bars: str, width: int) -> Row:
     spans = (
         say(fit(row.who, width) + " "),
         say(f"{row.value:>10,.4g} {panel.unit:<4} ", Tone.BAD if row.accused else Tone.STRONG),
-        Span(sparkline(row.history, glyphs), Tone.HERE),
+        Span(bars, Tone.HERE),
     )
     return Row(f"series {row.who}", spans, copies=row.host or row.who, about=row)
 
 
-def sparkline(values: Sequence[float | None], glyphs: Glyphs) -> str:
-    """The last values as bars between their least and greatest; a gap is a space."""
+def sparkline(values: Sequence[float | None], scale: tuple[float, float], glyphs: Glyphs) -> str:
+    """The last values as bars on a scale (least, greatest) that all rows of a panel share; a gap is a space."""
     shown = values[-_SPARKS:]
-    known = [value for value in shown if value is not None]
-    if not known:
-        return ""
-    low, span = min(known), (max(known) - min(known)) or 1.0
-    top = len(glyphs.spark) - 1
-    return "".join(" " if v is None else glyphs.spark[round((v - low) / span * top)] for v in shown)
+    low = min(scale[0], scale[1] - _LEAST_SPAN * abs(scale[1]))
+    span, top = (scale[1] - low) or 1.0, len(glyphs.spark) - 1
+    return "".join(" " if v is None else glyphs.spark[round((v - low) / span * top)] for v in shown).rstrip()
 
 
 def _footer(panel: "Panel") -> Iterator[Row]:

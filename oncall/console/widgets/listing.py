@@ -14,10 +14,14 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from oncall.console.glyphs import ascii_only
-from oncall.console.lines import Line, Row, wrap
+from oncall.console.lines import NOTHING, Line, Row, Tone, plain_row, wrap
 
 if TYPE_CHECKING:
     from oncall.console.host import Host
+
+
+_NEAR = 64
+"""How far the next row that is no heading may be."""
 
 
 class Listing(ScrollView, can_focus=True):
@@ -114,7 +118,7 @@ class Listing(ScrollView, can_focus=True):
 
     def _choose(self, key: str | None) -> None:
         needle = self._needle
-        self._rows = [r for r in self._all if r.fixed or needle in r.text.lower()] if needle else self._all
+        self._rows = self._matching(needle) if needle else self._all
         position = self._position(key)
         changed = position != self._at or key != (self._rows[position].key if self._rows else None)
         self._at = position
@@ -122,15 +126,20 @@ class Listing(ScrollView, can_focus=True):
         if changed and self._shows_cursor:
             self.post_message(self.Moved(self, self.row))
 
+    def _matching(self, needle: str) -> list[Row]:
+        rows = [row for row in self._all if row.fixed or needle in row.text.lower()]
+        if all(row.fixed for row in rows):
+            rows.append(plain_row(NOTHING, "no row holds this text", Tone.WARN))
+        return rows
+
     def _position(self, key: str | None) -> int:
         if key is not None and (self._wrapped or len(self._rows) < 1000):
             for index, row in enumerate(self._rows):
                 if row.key == key:
                     return index
         at = min(self._at, max(0, len(self._rows) - 1))
-        while at < len(self._rows) - 1 and self._rows[at].fixed:
-            at += 1
-        return at
+        near = (*range(at, min(len(self._rows), at + _NEAR)), *range(at - 1, max(-1, at - _NEAR), -1))
+        return next((index for index in near if not self._rows[index].fixed), at)
 
     def _lay_out(self) -> None:
         """Break the rows into lines; where not all of them fit, the scroll bar takes its column.
