@@ -172,22 +172,27 @@ async def test_in_guided_mode_the_step_at_hand_is_asked_again_alone(hung: tuple[
 async def test_nodes_that_fall_silent_leave_what_they_said(hung: tuple[Cluster, Job], bundle: Bundle) -> None:
     """The network goes once the processes are known. The answer stands in its time; what ends later still counts."""
     cluster, _ = hung
-    text = (bundle.read_text("run.toml") or "").replace("command_timeout_s = 10", "command_timeout_s = 4")
+    text = (bundle.read_text("run.toml") or "").replace("command_timeout_s = 10", "command_timeout_s = 7")
     bundle.write("run.toml", text.encode())
+    # The probe of the logs lets two seconds pass: here many, so that the silence comes before its answer in any case.
+    sleep = cluster.nodes[0].own.parent / "bin/sleep"
+    sleep.write_text('#!/bin/sh\n[ "$1" = 2 ] && exec /bin/sleep 60\nexec /bin/sleep "$@"\n')
+    sleep.chmod(0o755)
     try:
-        async with opened(bundle, deadline_s=3.0) as (console, pilot):
+        async with opened(bundle, deadline_s=5.0) as (console, pilot):
             await until(pilot, lambda: finished(console, "processes"))
             for node in cluster.nodes:
                 node.go_silent()
             await until(pilot, lambda: console.snapshot.report)
             assert missing(console, "logs") == "no answer yet"
-            await until(pilot, lambda: "no end within 4 s" in missing(console, "logs"))
+            await until(pilot, lambda: "no end within 7 s" in missing(console, "logs"))
             left = console.snapshot.report
             assert left is not None
             answer = shown(console, "answer")
             await press(pilot, "7")
             timeline = shown(console, "table")
     finally:
+        sleep.unlink()
         for node in cluster.nodes:
             node.speak_again()
     _, told = replay_offline(bundle.path)
