@@ -75,7 +75,7 @@ def _place(origin: Origin) -> str:
 
 
 def _in_full(op: Op) -> str:
-    name, dtypes, sent, _ = op.signature
+    name, dtypes, sent, *_ = op.signature
     size = "" if sent is None else f" of {sent:,}"
     return f"{name}{size}{f' {dtypes[0]}' if dtypes else ''}"
 

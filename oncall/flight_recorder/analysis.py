@@ -42,7 +42,7 @@ def _analysed(dumps: DumpSet, world_size: int | None, still: bool) -> Analysis:
     motion = None if still else _motion(graph)
     if motion is None:
         origins, undecided = Finder(graph, still=still).find()
-        motion = None if still else _motion_despite(graph, origins)
+        motion = None if still else _motion_despite(graph, dumps, origins)
     if motion is not None:
         origins = undecided = ()
     if still and not origins and not undecided:
@@ -65,8 +65,10 @@ def _without(dumps: DumpSet, ranks: Collection[int]) -> DumpSet:
     return replace(dumps, dumps=kept, refused=(*dumps.refused, *refused))
 
 
-def _motion_despite(graph: Graph, origins: Sequence[Origin]) -> str | None:
+def _motion_despite(graph: Graph, dumps: DumpSet, origins: Sequence[Origin]) -> str | None:
     """Why what was found may come from a running job; None where it stands."""
+    if origins and all(_may_be_over(origin, dumps) for origin in origins):
+        return _UNCLOSED
     if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
         return _MOVING
     return _WITHIN if _all_within(graph, origins) else None
@@ -86,14 +88,25 @@ _WITHIN = (
 )
 
 
+_UNCLOSED = (
+    "dumps of active operations list the sends and receives of a batch for ever, and only its closing entry says that "
+    "it is over: these may be; a second snapshot decides (--since)"
+)
+
+
+def _may_be_over(origin: Origin, dumps: DumpSet) -> bool:
+    """Whether the origin is no more than a matching send and receive in dumps that leave out what has completed."""
+    stalled = origin.kind is Kind.TRANSPORT_STALL and origin.op in {"send", "recv"}
+    return stalled and all(dumps.dumps[rank].only_active for rank in origin.among)
+
+
 def _all_within(graph: Graph, origins: Sequence[Origin]) -> bool:
     """Whether several groups are within an operation and no rank waits for another group than its own."""
     stalled = [origin for origin in origins if origin.kind is Kind.TRANSPORT_STALL]
     if len(stalled) < 2 or len(stalled) < len(origins):
         return False
-    within = {(origin.group, origin.seq) for origin in stalled}
-    fronts = [view.front for view in graph.views.values() if view.front is not None]
-    return all((graph.groups.known[front.group], front.seq) in within for front in fronts)
+    within = {rank for origin in stalled for rank in origin.among}
+    return all(rank in within for rank, view in graph.views.items() if view.front is not None)
 
 
 def _slightly_behind(origin: Origin) -> bool:

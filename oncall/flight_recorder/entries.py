@@ -8,7 +8,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from oncall.flight_recorder.model import Frame, Op, Signature, Stack
+from oncall.flight_recorder.model import Ends, Frame, Op, Signature, Stack
 
 MAX_FRAMES = 128
 MAX_TEXT = 512
@@ -50,7 +50,7 @@ class Label(NamedTuple):
 
 class _Call(NamedTuple):
     signature: Signature
-    peers: tuple[int, int] | None
+    peers: Ends | None
 
 
 class EntryReader:
@@ -128,7 +128,7 @@ class EntryReader:
     def _checked_call(self, fields: tuple[Any, ...]) -> _Call:
         name, is_p2p, sizes_in, types_in, sizes_out, types_out = fields
         text = name[:MAX_TEXT] if isinstance(name, str) else ""
-        op, peers = (transfer_of(text) if is_p2p is True else None) or (_canonical(text), None)
+        op, peers = _called(text, is_p2p is True)
         dtypes = _first_type(types_in) + _first_type(types_out)
         signature = Signature(self.share(op), dtypes, _elements(sizes_in), _elements(sizes_out))
         return _Call(self._signatures.setdefault(signature, signature), peers)
@@ -205,6 +205,14 @@ def transfer_of(name: str) -> tuple[str, tuple[int, int]] | None:
         return None
     here, there = int(match[2]), int(match[4])
     return match[1], (here, there) if match[3] == "->" else (there, here)
+
+
+def _called(name: str, is_p2p: bool) -> tuple[str, Ends | None]:
+    """The operation, and the ends of a send or receive; the entry that closes a batch of them has none."""
+    op = _canonical(name)
+    if not is_p2p or "coalesced" in op:
+        return op, None
+    return transfer_of(name) or (op.partition(" ")[0], (None, None))
 
 
 def _canonical(name: str) -> str:

@@ -20,7 +20,7 @@ def list_entries(dumps: DumpSet, ranks: Collection[int] | None, groups: Collecti
 
 def _line(op: Op, dump: RankDump) -> str:
     group = dump.descs.get(op.group) or op.group
-    number = f"seq {op.seq}" if op.peers is None else f"p2p {op.p2p_seq} {op.peers[0]}->{op.peers[1]}"
+    number = f"seq {op.seq}" if op.peers is None else f"p2p {op.p2p_seq} {_end(op.peers[0])}->{_end(op.peers[1])}"
     sizes = f"{_count(op.signature.sent)}->{_count(op.signature.received)}"
     types = "/".join(dict.fromkeys(op.signature.dtypes)) or "-"
     state = "done" if op.done else "open"
@@ -28,6 +28,10 @@ def _line(op: Op, dump: RankDump) -> str:
     site = call_site(op)
     where = "-" if site is None else place(site)
     return f"{op.record}  {group}  {number}  {op.signature.op}  {sizes} {types}  {state}  {when}  {where}"
+
+
+def _end(local: int | None) -> str:
+    return "?" if local is None else str(local)
 
 
 def _count(elements: int | None) -> str:

@@ -34,7 +34,7 @@ class Kind(StrEnum):
     GPU_STALLED = "gpu_stalled"
     """Issued like its peers, but it still holds operations that they finished."""
     P2P_MISMATCH = "p2p_mismatch"
-    """A send without its receive, or the reverse, or two ends that disagree in size."""
+    """A send without its receive, or the reverse, or two ends that disagree in size or element type."""
     CYCLE = "cycle"
     """Ranks wait for each other in a ring: groups used in opposite orders."""
     TRANSPORT_STALL = "transport_stall"
@@ -64,12 +64,20 @@ Stack = tuple[Frame, ...]
 
 
 class Signature(NamedTuple):
-    """What all members of a collective have to agree on; `sent` and `received` are element counts."""
+    """What all members of a collective have to agree on; `sent` and `received` are element counts.
+
+    `parts` are the operations of a coalesced launch, in order; `sent` and `received` are then their sums.
+    """
 
     op: str
     dtypes: tuple[str, ...]
     sent: int | None
     received: int | None
+    parts: tuple["Signature", ...] = ()
+
+
+Ends = tuple[int, int] | tuple[None, None]
+"""Group-local (source, destination) of a send or receive; None where its name does not tell, as of any source."""
 
 
 class Op(NamedTuple):
@@ -84,8 +92,8 @@ class Op(NamedTuple):
     done: bool
     created_ns: int | None
     stack: Stack
-    peers: tuple[int, int] | None
-    """Group-local (source, destination) of a send or receive."""
+    peers: Ends | None
+    """Of a send or receive only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.mismatch import disagreement, uneven_splits
 from oncall.flight_recorder.model import Grade, Kind, Op, Origin, Share, Undecided
 from oncall.flight_recorder.programs import Programs
-from oncall.flight_recorder.rings import breach_of
+from oncall.flight_recorder.rings import breach_of, unpaired_in
 from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
 from oncall.flight_recorder.skew import FAR_BEHIND
 from oncall.flight_recorder.ties import odd_end, outvote
@@ -18,7 +18,7 @@ from oncall.flight_recorder.units import Unit
 from oncall.flight_recorder.waits import Graph, Hold, Node, Standing
 
 _POSITIVE_FIRST = {Grade.SURE: 0, Grade.LIKELY: 1, Grade.UNDECIDED: 2}
-_UNTOLD = {Hold.NO_COUNTERS, Hold.UNLISTED}
+_UNTOLD = {Hold.NO_COUNTERS, Hold.UNLISTED, Hold.MAY_SEND}
 _FEW_OF = 8
 _AHEAD = (
     "these ranks wait in an operation that most others have not issued, and nothing is open on those: either it is one "
@@ -28,10 +28,14 @@ _NO_USABLE_DUMP = "the chains end at ranks without a usable dump"
 _UNLISTED = (
     "all ranks known to use the group joined its operation, but nothing lists its members: these ranks may belong to it"
 )
+_FROM_ANY = "a receive from any source waits: any of these ranks may be the one to send, and none has anything open"
 _UNPAIRED = (
     "the rings no longer hold a collective that both ends took part in, so that their sends and receives cannot be "
     "paired: TORCH_FR_BUFFER_SIZE is too small for the operations of one step of this job"
 )
+
+
+_REASONS = {frozenset({Hold.UNLISTED}): _UNLISTED, frozenset({Hold.MAY_SEND}): _FROM_ANY}
 
 
 class Finder:
@@ -94,7 +98,7 @@ class Finder:
             self._leave_open(unit, steps, _AHEAD)
             return []
         kind = Kind.IN_LAUNCH if hold is Hold.IN_LAUNCH else Kind.STUCK_BEFORE_COLLECTIVE
-        mine = self._graph.standings[unit].ops.get(rank) if kind is Kind.IN_LAUNCH else None
+        mine = self._graph.views[rank].seats[unit.group].ops.get(unit.seq) if kind is Kind.IN_LAUNCH else None
         return [self._origin(kind, (rank,), unit, steps, Grade.SURE, mine=mine)]
 
     def _ahead_of_all(self, unit: Unit) -> bool:
@@ -183,7 +187,8 @@ class Finder:
         among = tuple(sorted({*standing.joined, *standing.holds}))
         if odd is None:
             return self._origin(Kind.P2P_MISMATCH, (), unit, steps, Grade.LIKELY, among=among)
-        return self._origin(Kind.SIZE_MISMATCH, (odd,), unit, steps, Grade.LIKELY, mine=standing.ops.get(odd))
+        rank, kind = odd
+        return self._origin(kind, (rank,), unit, steps, Grade.LIKELY, mine=standing.ops.get(rank))
 
     def _judge_ring(self, sink: Sink, steps: Mapping[Node, int]) -> list[Origin]:
         breach = breach_of(sink.nodes, self._graph, self._programs)
@@ -197,6 +202,9 @@ class Finder:
         if unpaired is not None:
             self._leave_open(unpaired, steps, _UNPAIRED)
             return []
+        lone = unpaired_in(sink.nodes, self._graph)
+        if lone is not None:
+            return [self._origin(Kind.P2P_MISMATCH, (), lone.unit, steps, Grade.LIKELY, among=lone.ranks)]
         among = tuple(sorted(node for node in sink.nodes if not isinstance(node, Unit)))
         return [self._origin(Kind.CYCLE, (), units[0], steps, Grade.LIKELY, among=among)]
 
@@ -220,7 +228,7 @@ class Finder:
         deciding = tuple(sorted(node for node, _ in rows if isinstance(node, int)))
         reached = {r for r in open_ranks for _, steps in rows if r in steps}
         untold = {hold for node, _ in rows for _, hold in self._holding[node]}
-        reason = _UNLISTED if untold == {Hold.UNLISTED} else _NO_USABLE_DUMP
+        reason = _REASONS.get(frozenset(untold), _NO_USABLE_DUMP)
         share = Share(len(reached), len(graph.waiting))
         return [], [Undecided(deciding, graph.groups.known[unit.group], unit.seq, share, reason)]
 

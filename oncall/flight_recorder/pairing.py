@@ -1,7 +1,7 @@
 """Pairs sends with receives. `p2p_seq_id` counts on each rank alone, so the two ends share no number."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -23,14 +23,21 @@ class End(Enum):
 class Counterpart:
     """The other end of one transfer: which rank, what it did, and its batch and transfer where recorded.
 
-    `guessed` says that the rings no longer reach back to anything that both ends can be counted from.
+    `own` is the transfer at this end; one that names no other end has none. `guessed` says that the rings no longer
+    reach back to anything that both ends can be counted from.
     """
 
     rank: int
     end: End
+    own: Transfer | None = None
     batch: Batch | None = None
     transfer: Transfer | None = None
     guessed: bool = False
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the two ends do not move the same."""
+        return self.own is not None and self.transfer is not None and not self.own.agrees(self.transfer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,30 @@ class Pairing:
         self._sides: dict[tuple[int, int, bool, int, int], Side] = {}
 
     def counterparts(self, batch: Batch) -> list[Counterpart]:
-        """The other end of each transfer of `batch`, in order."""
-        return [self._counterpart(batch, transfer) for transfer in batch.transfers]
+        """The other end of each transfer of `batch`, in order; of a receive from any source all that may be it."""
+        found = [self._counterpart(batch, transfer) for transfer in batch.transfers]
+        return [*found, *self._senders(batch)] if batch.open_ended else found
+
+    def twin(self, batch: Batch) -> Batch | None:
+        """The one batch that takes all of `batch`, and nothing else."""
+        other = self._sole_partner(batch)
+        return other if other is not None and self._sole_partner(other) is batch else None
+
+    def _sole_partner(self, batch: Batch) -> Batch | None:
+        found = self.counterparts(batch)
+        partner = found[0].batch if found else None
+        return partner if all(c.end is End.HELD and c.batch is partner for c in found) else None
+
+    def _senders(self, taker: Batch) -> Iterator[Counterpart]:
+        """Open sends to the rank of `taker` for which it has no receive that names their source."""
+        group = taker.unit.group
+        members = self._groups.known[group].ranks
+        local = next((place for place, rank in enumerate(members) if rank == taker.unit.rank), None)
+        for rank in members:
+            for batch in self._views[rank].batches.get(group, ()) if rank in self._views else ():
+                here = [t for t in batch.transfers if t.sends and t.destination == local]
+                if not batch.done and any(self._counterpart(batch, t).batch is taker for t in here):
+                    yield Counterpart(rank, End.HELD, batch=batch)
 
     def _counterpart(self, batch: Batch, transfer: Transfer) -> Counterpart:
         members = self._groups.known[batch.unit.group].ranks
@@ -79,20 +108,24 @@ class Pairing:
         there = self._views.get(other)
         if there is None:
             return Counterpart(other, End.NO_DUMP)
-        mine = self._side(here, batch.unit.group, transfer.sends, transfer)
-        theirs = self._side(there, batch.unit.group, not transfer.sends, transfer)
+        group = batch.unit.group
+        mine = self._side(here, group, transfer.sends, transfer)
+        theirs = self._side(there, group, not transfer.sends, transfer)
         place = next(i for i, (b, t) in enumerate(mine.ends) if b is batch and t is transfer)
-        offset = _offset(here, there, mine, theirs, batch.unit.group)
+        offset = _offset(here, there, mine, theirs, group)
         guessed = offset is None
         if offset is None:
             offset = theirs.first_open - mine.first_open
         partner = mine.left_out + place + offset - theirs.left_out
         if partner >= len(theirs.ends):
+            taker = next((b for b in there.batches.get(group, ()) if b.open_ended and not b.done), None)
+            if taker is not None and transfer.sends:
+                return Counterpart(other, End.HELD, transfer, taker)
             return Counterpart(other, End.ABSENT, guessed=guessed)
         if partner < 0:
             return Counterpart(other, End.DONE, guessed=guessed)
         found, end = theirs.ends[partner]
-        return Counterpart(other, End.DONE if found.done else End.HELD, found, end, guessed)
+        return Counterpart(other, End.DONE if found.done else End.HELD, transfer, found, end, guessed)
 
     def _side(self, view: RankView, group: int, sends: bool, like: Transfer) -> Side:
         key = (view.rank, group, sends, like.source, like.destination)

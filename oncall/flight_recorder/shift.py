@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import count
 
 from oncall.flight_recorder.frames import call_site, left_the_loop
-from oncall.flight_recorder.mismatch import vote
+from oncall.flight_recorder.mismatch import agree
 from oncall.flight_recorder.model import Kind, Op
 from oncall.flight_recorder.programs import Programs, Shift
 from oncall.flight_recorder.units import RankView, Unit
@@ -68,7 +68,7 @@ def by_period(seq: int, mine: Mapping[int, Op], theirs: Mapping[int, Op]) -> Shi
 def _alike(a: Op, b: Op) -> bool:
     here, there = call_site(a), call_site(b)
     same_site = here is None or there is None or (here.name, here.file) == (there.name, there.file)
-    return same_site and vote(a.signature) == vote(b.signature)
+    return same_site and agree(a.signature, b.signature)
 
 
 def _by_call_site(mine: Op, theirs: Op, newest: bool, plain: Kind) -> Kind:

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from oncall.flight_recorder.mismatch import Disagreement, Vote, vote
+from oncall.flight_recorder.model import Kind
 from oncall.flight_recorder.programs import Programs
 from oncall.flight_recorder.units import Unit
 from oncall.flight_recorder.waits import Graph
@@ -63,23 +64,27 @@ def _with_odd(found: Disagreement, odd: tuple[int, ...]) -> Disagreement:
     return replace(found, sides=sides, odd=tuple(sorted(odd)))
 
 
-def odd_end(graph: Graph, unit: Unit) -> int | None:
-    """Which end of a send and receive of unequal size departs from what it always moved on that link; None for both."""
+def odd_end(graph: Graph, unit: Unit) -> tuple[int, Kind] | None:
+    """Which end of an unequal send and receive departs from what it always moved on that link, and in what.
+
+    None where both ends do, or neither.
+    """
     batch = graph.batches[unit]
-    for transfer, other in zip(batch.transfers, graph.pairing.counterparts(batch), strict=True):
-        if other.transfer is None or other.batch is None or other.transfer.elements == transfer.elements:
+    for other in graph.pairing.counterparts(batch):
+        if other.own is None or other.transfer is None or other.batch is None or not other.disagrees:
             continue
-        ends = [(batch, transfer), (other.batch, other.transfer)]
+        ends = [(batch, other.own), (other.batch, other.transfer)]
         odd = []
         for own, moved in ends:
             earlier = {
-                t.elements
+                t
                 for b in graph.views[own.unit.rank or 0].batches[own.unit.group]
                 for t in b.transfers
                 if b is not own and (t.sends, t.source, t.destination) == (moved.sends, moved.source, moved.destination)
             }
-            if earlier and moved.elements not in earlier:
-                odd.append(own.unit.rank)
+            if earlier and moved not in earlier:
+                odd.append(own.unit.rank or 0)
         if len(odd) == 1:
-            return odd[0]
+            sized = other.own.elements != other.transfer.elements
+            return odd[0], Kind.SIZE_MISMATCH if sized else Kind.DTYPE_MISMATCH
     return None

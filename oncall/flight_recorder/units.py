@@ -1,13 +1,13 @@
 """What each rank holds: collectives by (group, sequence) and batches of sends and receives, with how far each got."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
 from oncall.flight_recorder.groups import Groups
-from oncall.flight_recorder.model import Channel, Counters, Op, RankDump, Signature
+from oncall.flight_recorder.launches import Launches, Recorded, sort_out
+from oncall.flight_recorder.model import Channel, Counters, Op, RankDump
 
 
 class Unit(NamedTuple):
@@ -34,6 +34,7 @@ class Seat:
 
     `recorded` is the highest sequence number with an entry, `enqueued` the highest that came back from the launch call,
     `completed` the highest that ended. `complete_view` says that an operation without an entry was never issued.
+    `building` is a coalesced launch to which the host still adds operations.
     """
 
     recorded: int | None = None
@@ -41,6 +42,7 @@ class Seat:
     completed: int | None = None
     complete_view: bool = False
     in_order: bool = True
+    building: int | None = None
     ops: dict[int, Op] = field(default_factory=dict)
 
     @property
@@ -56,7 +58,7 @@ class Seat:
             return State.DONE
         if op is not None:
             in_launch = self.in_order and self.enqueued is not None and seq > self.enqueued
-            return State.IN_LAUNCH if in_launch else State.PENDING
+            return State.IN_LAUNCH if in_launch or seq == self.building else State.PENDING
         issued = self.issued
         if issued is None:
             return State.UNKNOWN
@@ -67,20 +69,29 @@ class Seat:
 
 
 class Transfer(NamedTuple):
-    """One send or receive of a batch: group-local ends and element count."""
+    """One send or receive of a batch: group-local ends, element count and type."""
 
     sends: bool
     source: int
     destination: int
     elements: int | None
+    dtype: str | None
+
+    def agrees(self, other: "Transfer") -> bool:
+        """Whether both ends move the same; a type that one does not tell is no difference."""
+        return self.elements == other.elements and (self.dtype == other.dtype or None in {self.dtype, other.dtype})
 
 
 class Batch(NamedTuple):
-    """Sends and receives launched together by one rank; a plain send is a batch of one."""
+    """Sends and receives launched together by one rank; a plain send is a batch of one.
+
+    `open_ended` says that one of them names no other end, as a receive from any source; it is no `transfer`.
+    """
 
     unit: Unit
     record: int
     transfers: tuple[Transfer, ...]
+    open_ended: bool
     done: bool
     op: Op
 
@@ -113,10 +124,12 @@ class RankView:
 def view_ranks(dumps: Mapping[int, RankDump], groups: Groups) -> dict[int, RankView]:
     """Build every rank's view from its dump."""
     p2p_groups = {groups.of[rank][op.group] for rank, dump in dumps.items() for op in dump.ops if op.peers is not None}
-    return {rank: _view(dump, groups.of[rank], p2p_groups) for rank, dump in dumps.items()}
+    rows = {rank: sort_out(dump, groups.of[rank], p2p_groups) for rank, dump in dumps.items()}
+    launches = Launches(dumps, rows)
+    return {rank: _view(dump, groups.of[rank], p2p_groups, rows.pop(rank), launches) for rank, dump in dumps.items()}
 
 
-def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankView:
+def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int], rows: Recorded, launches: Launches) -> RankView:
     view = RankView(
         dump.rank,
         since_start=not dump.wrapped and not dump.only_active and dump.total > 0,
@@ -124,32 +137,19 @@ def _view(dump: RankDump, of: Mapping[str, int], p2p_groups: set[int]) -> RankVi
         launches={of[name]: columns for name, columns in dump.launches.items() if name in of},
         last=dump.ops[-1] if dump.ops else None,
     )
-    collectives: dict[int, dict[int, Op]] = {group: {} for group in of.values()}
-    p2p: dict[int, list[Op]] = defaultdict(list)
-    launched: dict[tuple[int, int], list[Op]] = {}
-    for op in dump.ops:
-        group = of[op.group]
-        if op.peers is not None or (op.signature.sent is None and op.p2p_seq and group in p2p_groups and _closes(op)):
-            p2p[group].append(op)
-            continue
-        first = collectives[group].setdefault(op.seq, op)
-        if first is not op:
-            launched.setdefault((group, op.seq), [first]).append(op)
-    for (group, seq), same in launched.items():
-        collectives[group][seq] = _merged(same)
+    for (group, seq), same in rows.launched.items():
+        rows.collectives[group][seq] = launches.merged((group, seq), same)
     for name, group in of.items():
-        view.seats[group] = _seat(dump, name, collectives[group], group in p2p_groups, view.since_start)
-    for group, ops in p2p.items():
+        seat = _seat(dump, name, rows.collectives[group], group in p2p_groups, view.since_start)
+        seat.building = launches.building(group, seat.ops)
+        view.seats[group] = seat
+    for group, ops in rows.p2p.items():
         view.batches[group] = _batches(dump, group, ops)
-    rows = _pending(view)
-    view.pending = [unit for _, unit in rows]
-    if rows:
-        view.settled = rows[0][0]
+    pending = _pending(view)
+    view.pending = [unit for _, unit in pending]
+    if pending:
+        view.settled = pending[0][0]
     return view
-
-
-def _closes(op: Op) -> bool:
-    return "coalesced" in op.signature.op
 
 
 def _seat(dump: RankDump, name: str, ops: dict[int, Op], has_p2p: bool, complete_view: bool) -> Seat:
@@ -177,15 +177,6 @@ def _uncounted(counters: Counters, ops: Mapping[int, Op]) -> bool:
     return counters.enqueued == 0 and (len(ops) > 1 or any(op.done for op in ops.values()))
 
 
-def _merged(same: Sequence[Op]) -> Op:
-    """Operations launched as one share a sequence number; only the closing entry has a state, the others the sizes."""
-    first, last = same[0].signature, same[-1]
-    sent = [op.signature.sent for op in same if op.signature.sent is not None]
-    received = [op.signature.received for op in same if op.signature.received is not None]
-    total = Signature(last.signature.op, first.dtypes, sum(sent) if sent else None, sum(received) if received else None)
-    return last._replace(signature=total)
-
-
 def _batches(dump: RankDump, group: int, ops: Sequence[Op]) -> list[Batch]:
     launches: list[list[Op]] = []
     for op in ops:
@@ -206,11 +197,18 @@ def _batches(dump: RankDump, group: int, ops: Sequence[Op]) -> list[Batch]:
         if batched and last.peers is not None:
             building = launch is launches[-1] and last is dump.ops[-1] and not dump.only_active
             done = not building
-        transfers = tuple(
-            [Transfer(op.signature.op == "send", *op.peers, op.signature.sent) for op in launch if op.peers is not None]
-        )
-        batches.append(Batch(Unit(group, first.p2p_seq, dump.rank), first.record, transfers, done, first))
+        transfers = tuple([transfer for op in launch if (transfer := _transfer(op)) is not None])
+        open_ended = any(op.peers == (None, None) for op in launch)
+        batches.append(Batch(Unit(group, first.p2p_seq, dump.rank), first.record, transfers, open_ended, done, first))
     return batches
+
+
+def _transfer(op: Op) -> Transfer | None:
+    source, destination = op.peers or (None, None)
+    if source is None or destination is None:
+        return None
+    _, dtypes, elements, *_ = op.signature
+    return Transfer(op.signature.op == "send", source, destination, elements, dtypes[0] if dtypes else None)
 
 
 def _only_inner(launches: Sequence[Sequence[Op]], completed: int | None) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oncall.flight_recorder.groups import Groups
+from oncall.flight_recorder.groups import Groups, described
 from oncall.flight_recorder.mismatch import disagreement
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.pairing import Counterpart, End, Pairing
@@ -27,6 +27,7 @@ class Hold(StrEnum):
     GPU_BEHIND = "holds it though a peer finished it"
     QUEUED = "issued it behind an earlier operation"
     UNMATCHED = "has no matching send or receive"
+    MAY_SEND = "may be the one to send, and sends nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,9 @@ class Graph:
     def _successors(self, node: Node) -> tuple[Node, ...]:
         if isinstance(node, Unit):
             standing = self.standings[node] = self._standing(node)
+            other_end = self._other_end(node, standing)
+            if other_end is not None:
+                return (other_end,)
             return () if standing.disagrees else tuple(standing.holds)
         view = self.views.get(node)
         if view is None or view.front is None or node in self.old or self.stalled(node):
@@ -101,6 +105,21 @@ class Graph:
             self.standings.setdefault(view.front, self._standing(view.front))
             return ()
         return (view.front,)
+
+    def _other_end(self, unit: Unit, standing: Standing) -> Unit | None:
+        """The batch in whose place this one stands: of two ranks that only wait for each other the lower one's.
+
+        What is wrong between the two ends of a send is one fault, and one link is one operation.
+        """
+        batch = self.batches[unit] if unit.rank is not None else None
+        if batch is None or standing.finished or (standing.holds and not standing.disagrees):
+            return None
+        if standing.disagrees:
+            others = [c.batch for c in self.pairing.counterparts(batch) if c.disagrees]
+        else:
+            others = [self.pairing.twin(batch)]
+        ends = [b.unit for b in others if b is not None and b.unit.rank in standing.joined]
+        return min((end for end in ends if (end.rank or 0) < (unit.rank or 0)), key=lambda e: e.rank or 0, default=None)
 
     def _in_launch(self, unit: Unit, rank: int) -> bool:
         return unit.rank is None and self.views[rank].seats[unit.group].state(unit.seq) is State.IN_LAUNCH
@@ -126,7 +145,7 @@ class Graph:
                 continue
             seat = view.seats.get(unit.group)
             state = seat.state(unit.seq) if seat else State.UNKNOWN
-            if seat and unit.seq in seat.ops:
+            if seat and unit.seq in seat.ops and unit.seq != seat.building:
                 ops[rank] = seat.ops[unit.seq]
             if state is State.DONE:
                 finished.append(rank)
@@ -147,12 +166,13 @@ class Graph:
     def _unlisted(self, number: int) -> Iterator[int]:
         """Ranks that may belong to a group whose members are known from its use alone, and that wait in nothing.
 
-        A rank that used another group of the same purpose belongs to that one.
+        A rank that used another group of the same purpose, where that is told, belongs to that one.
         """
         group = self.groups.known[number]
         if not group.inferred:
             return
-        same = {n for n, other in enumerate(self.groups.known) if other.desc == group.desc}
+        known = enumerate(self.groups.known) if described(group) else ()
+        same = {n for n, other in known if other.desc == group.desc}
         for rank in self.groups.world:
             view = self.views.get(rank)
             if rank not in group.ranks and (view is None or (view.front is None and same.isdisjoint(view.seats))):
@@ -164,17 +184,21 @@ class Graph:
         holds: dict[int, Hold] = {}
         ops = {rank: batch.op}
         disagrees = guessed = False
-        for transfer, other in zip(batch.transfers, self.pairing.counterparts(batch), strict=True):
+        partners = self.pairing.counterparts(batch)
+        for other in partners:
             guessed |= other.guessed
             if other.end is End.DONE:
                 finished.append(other.rank)
             elif other.end is not End.HELD:
                 holds[other.rank] = Hold.NO_DUMP if other.end is End.NO_DUMP else Hold.UNMATCHED
             else:
-                disagrees |= other.transfer is not None and other.transfer.elements != transfer.elements
+                disagrees |= other.disagrees
                 if other.batch is not None:
                     ops[other.rank] = other.batch.op
                 self._place_partner(other, joined, holds)
+        if batch.open_ended and len(partners) == len(batch.transfers):
+            members = self.groups.known[batch.unit.group].ranks
+            holds = {**dict.fromkeys((m for m in members if m != rank), Hold.MAY_SEND), **holds}
         return Standing(tuple(joined), tuple(finished), holds, ops, disagrees, guessed)
 
     def _place_partner(self, other: Counterpart, joined: list[int], holds: dict[int, Hold]) -> None:

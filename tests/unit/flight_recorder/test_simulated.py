@@ -85,6 +85,14 @@ def test_a_healthy_job_has_no_origin(simulator: Simulator, settings: tuple[str, 
     assert analysis.undecided == ()
 
 
+@pytest.mark.parametrize("moment", ["0.2", "0.61"])
+def test_stages_of_a_lone_pipeline_are_not_held_against_each_other(simulator: Simulator, moment: str) -> None:
+    """They send unequally often; no other rank runs the same program, and what is complete is not listed."""
+    alone = ("--tp=1", "--pp=4", "--dp=1", "--ep=1", "--p2p=plain", "--only-active")
+    dumps, _ = simulator.run("--fault=none", "--no-timing", f"--dump-at={moment}", *alone)
+    assert accused(analyse(load_paths([dumps]))) == set()
+
+
 @pytest.mark.parametrize("seed", [0, 3, 5])
 def test_the_slow_rank_is_named_and_an_even_job_names_nobody(simulator: Simulator, seed: int) -> None:
     early, _ = simulator.run(f"--seed={seed}", "--fault=slow", "--dump-at=0.3")
