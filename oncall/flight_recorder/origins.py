@@ -28,6 +28,10 @@ _NO_USABLE_DUMP = "the chains end at ranks without a usable dump"
 _UNLISTED = (
     "all ranks known to use the group joined its operation, but nothing lists its members: these ranks may belong to it"
 )
+_UNCOUNTED = (
+    "the chains end at ranks whose dumps do not tell whether they issued the operation: what is over is not listed, "
+    "and there are no counters of it"
+)
 _FROM_ANY = "a receive from any source waits: any of these ranks may be the one to send, and none has anything open"
 _UNPAIRED = (
     "the rings no longer hold a collective that both ends took part in, so that their sends and receives cannot be "
@@ -35,7 +39,11 @@ _UNPAIRED = (
 )
 
 
-_REASONS = {frozenset({Hold.UNLISTED}): _UNLISTED, frozenset({Hold.MAY_SEND}): _FROM_ANY}
+_REASONS = {
+    frozenset({Hold.NO_COUNTERS}): _UNCOUNTED,
+    frozenset({Hold.UNLISTED}): _UNLISTED,
+    frozenset({Hold.MAY_SEND}): _FROM_ANY,
+}
 
 
 class Finder:
