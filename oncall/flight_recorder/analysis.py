@@ -69,7 +69,8 @@ def _motion_despite(graph: Graph, dumps: DumpSet, origins: Sequence[Origin]) -> 
     """Why what was found may come from a running job; None where it stands."""
     if origins and all(_may_be_over(origin, dumps) for origin in origins):
         return _UNCLOSED
-    if any(map(_slightly_behind, origins)) and not any(origin.grade is Grade.SURE for origin in origins):
+    firm = any(origin.grade is Grade.SURE or _far_behind(origin, graph) for origin in origins)
+    if not firm and any(_slightly_behind(origin, graph) for origin in origins):
         return _MOVING
     return _WITHIN if _all_within(graph, origins) else None
 
@@ -109,10 +110,14 @@ def _all_within(graph: Graph, origins: Sequence[Origin]) -> bool:
     return all(rank in within for rank, view in graph.views.items() if view.front is not None)
 
 
-def _slightly_behind(origin: Origin) -> bool:
+def _slightly_behind(origin: Origin, graph: Graph) -> bool:
     """A stalled device holds up everyone in the end; a few operations behind without that is an earlier dump."""
-    slight = origin.kind is Kind.GPU_STALLED and origin.grade is Grade.LIKELY
+    slight = origin.kind is Kind.GPU_STALLED and not _far_behind(origin, graph)
     return slight and origin.explains.ranks < origin.explains.waiting
+
+
+def _far_behind(origin: Origin, graph: Graph) -> bool:
+    return origin.kind is Kind.GPU_STALLED and all(graph.lag[rank] >= FAR_BEHIND for rank in origin.ranks)
 
 
 def _motion(graph: Graph) -> str | None:

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from oncall.flight_recorder import shift
-from oncall.flight_recorder.advice import next_check, says, says_both_sides, says_half_done
-from oncall.flight_recorder.chains import longest_chain
-from oncall.flight_recorder.frames import call_site
+from oncall.flight_recorder.advice import says_both_sides, says_half_done
+from oncall.flight_recorder.describe import Describer
 from oncall.flight_recorder.mismatch import disagreement, uneven_splits
-from oncall.flight_recorder.model import Grade, Kind, Op, Origin, Share, Undecided
+from oncall.flight_recorder.model import Grade, Kind, Origin, Share, Undecided
 from oncall.flight_recorder.programs import Programs
 from oncall.flight_recorder.rings import breach_of, unpaired_in
 from oncall.flight_recorder.sinks import Sink, sinks_of, steps_to
@@ -52,6 +51,7 @@ class Finder:
     def __init__(self, graph: Graph, *, still: bool = False) -> None:
         self._graph = graph
         self._still = still
+        self._origin = Describer(graph).describe
         self._programs = Programs(graph.views, graph.groups)
         self._open: dict[str, list[tuple[Unit, Mapping[Node, int]]]] = {}
         self._holding: dict[Node, list[tuple[Unit, Hold]]] = {}
@@ -140,8 +140,19 @@ class Finder:
             view.pending[0],
         )
         op = view.seats[unit.group].ops[unit.seq] if unit.rank is None else None
-        grade = Grade.SURE if self._graph.lag[rank] >= FAR_BEHIND else Grade.LIKELY
+        sure = self._graph.lag[rank] >= FAR_BEHIND and self._has_issued_all(rank)
+        grade = Grade.SURE if sure else Grade.LIKELY
         return self._origin(Kind.GPU_STALLED, (rank,), unit, steps, grade, mine=op)
+
+    def _has_issued_all(self, rank: int) -> bool:
+        """Whether the rank has issued as much as any peer; else its dump may be older, from before it did."""
+        graph = self._graph
+        return all(
+            seat.issued is not None and seat.issued >= (peer.issued or 0)
+            for group, seat in graph.views[rank].seats.items()
+            for other in graph.groups.known[group].ranks
+            if other in graph.views and (peer := graph.views[other].seats.get(group)) is not None
+        )
 
     def _judge_unit(self, unit: Unit, steps: Mapping[Node, int]) -> list[Origin]:
         standing = self._graph.standings[unit]
@@ -258,39 +269,3 @@ class Finder:
         newest = self._graph.views[rank].seats[group].recorded
         place = Unit(group, newest) if newest is not None else unit
         return self._origin(kind, (rank,), place, steps, Grade.LIKELY)
-
-    def _origin(
-        self,
-        kind: Kind,
-        ranks: tuple[int, ...],
-        unit: Unit,
-        steps: Mapping[Node, int],
-        grade: Grade,
-        *,
-        mine: Op | None = None,
-        among: tuple[int, ...] = (),
-    ) -> Origin:
-        graph = self._graph
-        standing = graph.standings.get(unit)
-        ops = standing.ops if standing else {}
-        peer = next((op for rank, op in sorted(ops.items()) if rank not in ranks), None)
-        group = graph.groups.known[unit.group]
-        last = graph.views[ranks[0]].last if ranks and ranks[0] in graph.views else None
-        op = peer or mine
-        return Origin(
-            kind=kind,
-            ranks=ranks,
-            among=among or ranks,
-            group=group,
-            seq=unit.seq,
-            op=op.signature.op if op else None,
-            found_op=mine.signature.op if mine else None,
-            frame=call_site(mine),
-            last_frame=call_site(last),
-            victim_frame=call_site(peer),
-            grade=grade,
-            explains=Share(sum(rank in steps for rank in graph.waiting), len(graph.waiting)),
-            chain=longest_chain(graph, steps),
-            says=says(kind, ranks or among, group=group, seq=unit.seq, op=op, mine=mine),
-            next_check=next_check(kind),
-        )

@@ -103,7 +103,7 @@ def _by_issue(dumps: DumpSet, groups: Groups, parts: Sequence[Part]) -> Slowness
         f"; rank {rank} issues {ms:,.0f} ms after its peers each time: it is slow, or the clock of its host is ahead"
         for rank, ms in late.items()
     )
-    return Slowness((), f"{why} and {_HOSTS_ONLY}{suspects}; {_SET_TIMING}")
+    return Slowness((), f"{why}; {_HOSTS_ONLY}{suspects}; {_SET_TIMING}")
 
 
 def _durations(dumps: DumpSet, groups: Groups) -> Times:

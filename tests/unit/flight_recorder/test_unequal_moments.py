@@ -216,3 +216,12 @@ def test_a_tie_says_what_each_side_issued_and_accuses_neither() -> None:
     assert "rank 0 issued all_reduce" in origin.says
     assert "rank 1 issued broadcast" in origin.says
     assert "peers" not in origin.says
+
+
+@pytest.mark.parametrize(("ahead", "grade"), [(0, Grade.LIKELY), (30, Grade.SURE)])
+def test_far_behind_is_sure_only_where_the_dump_cannot_be_older(ahead: int, grade: Grade) -> None:
+    """Hosts enqueue 60 ahead of their devices: a dump of 30 operations before lists all that is over by now, too."""
+    dumps = {rank: dump(at_work(130, opened=60), world=16) for rank in range(16)}
+    dumps[5] = dump(at_work(100, opened=60 + ahead), world=16)
+    (origin,) = judge(dumps).origins
+    assert (origin.kind, origin.ranks, origin.grade) == (Kind.GPU_STALLED, (5,), grade)
