@@ -11,6 +11,7 @@ from oncall.flight_recorder.model import Channel, Counters, Group, Op, RankDump
 MAX_WORLD = 1 << 20
 
 _NUMBER = re.compile(r"\d{1,7}")
+_RANK_LIST = re.compile(r"[\[\]\s\d,]*")
 
 
 class Digester:
@@ -69,14 +70,20 @@ class Digester:
     def _ranks(self, text: str) -> tuple[int, ...]:
         known = self._members.get(text)
         if known is None:
-            numbers = (int(n) for n in _NUMBER.findall(text))
+            numbers = (int(n) for n in (_NUMBER.findall(text) if _RANK_LIST.fullmatch(text) else ()))
             known = self._members[text] = tuple(dict.fromkeys(n for n in numbers if n < MAX_WORLD))
         return known
 
 
 def _listed(ranks: object) -> str:
-    """A list of ranks as the recorder writes it: as text: a world of thousands is compared quickly."""
-    return ranks if isinstance(ranks, str) else ",".join(str(r) for r in _list(ranks)[:MAX_WORLD] if _is_int(r))
+    """A list of ranks as the recorder writes it: as text: a world of thousands is compared quickly.
+
+    "" for one that holds anything else: what is left of it would leave members out.
+    """
+    if isinstance(ranks, str):
+        return ranks
+    members = _list(ranks)[:MAX_WORLD]
+    return ",".join(map(str, members)) if all(map(_is_int, members)) else ""
 
 
 def _names_by_id(names: Mapping[str, str], config: Mapping[str, Group], status: Mapping[str, Any]) -> dict[str, str]:

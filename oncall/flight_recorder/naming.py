@@ -1,83 +1,63 @@
-"""Which rank wrote a file: by its name, and where names repeat, by the groups that the dump says it is a member of."""
+"""The numbers in a file's name that may be the rank that wrote it; which of them it is, the whole set tells."""
 
 import re
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
 
-from oncall.flight_recorder.model import RankDump, Refused
-
 _SUFFIXES = {".gz", ".zst", ".json", ".pkl", ".pickle"}
-_LAST_NUMBER = re.compile(r"(\d{1,7})$")
+_NUMBER = re.compile(r"[0-9]+")
+_AFTER_RANK = re.compile(r"(?<!local)(?<!local[_.-])(?:rank[_.-]?|(?<![a-z0-9])r(?=[0-9]+(?:[_.-]|$)))([0-9]+)", re.I)
+_MOST_DIGITS = 7
+"""A number of more is a time or a job's id."""
+
+Place = tuple[int, int]
+"""Where in a name a number stands, the more usual places for a rank first."""
+
+AFTER_PREFIX: Place = (0, 0)
+AFTER_RANK: Place = (1, 0)
+_FROM_END = 2
+_FROM_START = 3
 
 
-def rank_of(name: str, prefix: str | None) -> int | None:
-    """The rank that a file name states: the number after `prefix`, else the number at its end (suffixes stripped)."""
+def numbers_in(name: str, prefix: str | None) -> dict[Place, int]:
+    """The numbers of a file name by place, none where it does not begin with `prefix`; folders do not count.
+
+    After `prefix`, else after the word `rank` (or a lone `r`), then counted from the end and from the start.
+    """
+    base = _bare(name)
+    if prefix is not None:
+        start = PurePosixPath(prefix).name
+        if not base.startswith(start):
+            return {}
+        base = base[len(start) :]
+        first = _NUMBER.match(base)
+        if first is not None:
+            return _readable({AFTER_PREFIX: first[0]})
+    found: dict[Place, str] = {}
+    after_rank = _AFTER_RANK.findall(base)
+    if after_rank:
+        found[AFTER_RANK] = after_rank[-1]
+    every = _NUMBER.findall(base)
+    found |= {(_FROM_END, place): number for place, number in enumerate(reversed(every))}
+    found |= {(_FROM_START, place): number for place, number in enumerate(every)}
+    return _readable(found)
+
+
+def form_of(name: str) -> str:
+    """A file name with its numbers taken out: what the files of one job have in common."""
+    return _NUMBER.sub("#", _bare(name))
+
+
+def folder_of(name: str) -> str:
+    """The folder that a file lies in, which is the host where each node has one; "" where none is given."""
+    return PurePosixPath(name).parent.name
+
+
+def _bare(name: str) -> str:
     path = PurePosixPath(name)
     while path.suffix in _SUFFIXES:
         path = path.with_suffix("")
-    base = path.name
-    if prefix is not None:
-        if not base.startswith(PurePosixPath(prefix).name):
-            return None
-        base = base[len(PurePosixPath(prefix).name) :]
-    match = _LAST_NUMBER.search(base)
-    return int(match[1]) if match else None
+    return path.name
 
 
-def settle_ranks(found: Sequence[RankDump]) -> tuple[dict[int, RankDump], tuple[Refused, ...], tuple[str, ...]]:
-    """Give each dump one rank. Returns the dumps by rank, those left over, and what was assumed on the way.
-
-    Folders of several nodes may hold equal names when a trainer numbers by local rank. Then the one rank that is a
-    member of all groups of the dump is its rank; failing that, folders in order that hold 0..n-1 each are counted
-    through.
-    """
-    by_rank: dict[int, list[RankDump]] = defaultdict(list)
-    for dump in found:
-        by_rank[dump.rank].append(dump)
-    if all(len(same) == 1 for same in by_rank.values()):
-        return {rank: same[0] for rank, same in sorted(by_rank.items())}, (), ()
-    renamed = _by_membership(found) or _by_folder(found)
-    if renamed:
-        note = "file names repeat over the folders; ranks were taken from the groups or counted through the folders"
-        return {dump.rank: dump for dump in sorted(renamed, key=lambda d: d.rank)}, (), (note,)
-    twice = tuple(
-        Refused(dump.source, f"a second dump of rank {dump.rank}; {same[0].source} is used", dump.rank)
-        for same in by_rank.values()
-        for dump in same[1:]
-    )
-    return {rank: same[0] for rank, same in sorted(by_rank.items())}, twice, ()
-
-
-def _by_membership(found: Sequence[RankDump]) -> list[RankDump] | None:
-    renamed = {}
-    for dump in found:
-        groups = [set(group.ranks) for name, group in dump.config.items() if name and group.ranks]
-        common = set.intersection(*groups) if groups else set()
-        if len(common) != 1:
-            return None
-        rank = common.pop()
-        renamed[rank] = replace(dump, rank=rank)
-    return list(renamed.values()) if len(renamed) == len(found) else None
-
-
-def _by_folder(found: Sequence[RankDump]) -> list[RankDump] | None:
-    folders: dict[str, list[RankDump]] = defaultdict(list)
-    for dump in found:
-        folders[dump.host or ""].append(dump)
-    sizes = {tuple(sorted(d.rank for d in own)) for own in folders.values()}
-    if len(sizes) != 1:
-        return None
-    (local,) = sizes
-    if local != tuple(range(len(local))):
-        return None
-    return [
-        replace(dump, rank=node * len(local) + dump.rank)
-        for node, (_, own) in enumerate(sorted(folders.items(), key=lambda item: _natural(item[0])))
-        for dump in own
-    ]
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+def _readable(found: dict[Place, str]) -> dict[Place, int]:
+    return {place: int(text[-_MOST_DIGITS:]) for place, text in found.items() if len(text.lstrip("0")) <= _MOST_DIGITS}

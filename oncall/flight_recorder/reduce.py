@@ -6,6 +6,7 @@ console's own loader passes every dump through `reduce_dump`, so the answer does
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -23,6 +24,7 @@ T = TypeVar("T")
 SCHEMA = "oncall.fr-reduced/1"
 REDUCED_MARK = b'{"schema": "oncall.fr-reduced/1"'
 GZIP_MARK = b"\x1f\x8b"
+ZSTD_MARK = b"\x28\xb5\x2f\xfd"
 MAX_FILE_BYTES = 1 << 30
 """A 20,000-entry ring is 3 MB, the rank list of a 16k world 100 kB: a gigabyte is no dump."""
 MAX_ENTRIES = 2_000_000
@@ -400,13 +402,12 @@ def encode_row(name: str, reduced: dict[str, Any]) -> bytes:
         if entry.get("frames"):
             row["stack"] = stacks.setdefault(json.dumps(entry["frames"]), len(stacks))
         entries.append(row)
-    row = {"schema": SCHEMA, "name": name}
-    row.update(reduced, entries=entries, stacks=[json.loads(text) for text in stacks])
-    return json.dumps(row).encode() + b"\n"
+    stacks_once = [json.loads(text) for text in stacks]
+    return _row_of({"name": name, **reduced, "entries": entries, "stacks": stacks_once})
 
 
 def decode_row(line: bytes) -> tuple[str, dict[str, Any]]:
-    """The inverse of `encode_row`; raises DumpError when the line is damaged."""
+    """What a line of the reducer says of a file, with its name; raises DumpError when the line is damaged."""
     try:
         row = json.loads(line)
         stacks = row.get("stacks", [])
@@ -419,7 +420,10 @@ def decode_row(line: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def main(argv: list[str]) -> int:
-    """Reduce the named files to standard output, one gzip member each; one without a dump is named with its reason."""
+    """Reduce the named files to standard output, one gzip member each.
+
+    One without a dump is named with its reason, one in a packing unknown here is handed over whole.
+    """
     for path in argv:
         sys.stdout.buffer.write(gzip.compress(with_deep_stack(partial(_reduced_row, path))))
         sys.stdout.buffer.flush()
@@ -432,12 +436,16 @@ def _reduced_row(path: str) -> bytes:
             data = stream.read(min(os.fstat(stream.fileno()).st_size, MAX_FILE_BYTES) + 1)
         if data.startswith(GZIP_MARK):
             data = unpack_gzip(data)
+        if data.startswith(ZSTD_MARK):  # no standard library before that of Python 3.14 unpacks it
+            return _row_of({"name": path, "whole": base64.b64encode(data).decode()})
         return encode_row(path, reduce_dump(load_dump(data)))
     # TypeError to RecursionError: a pickle may hold what JSON cannot.
     except (DumpError, OSError, MemoryError, TypeError, ValueError, RecursionError) as error:
-        return (
-            json.dumps({"schema": SCHEMA, "name": path, "refused": str(error) or type(error).__name__}).encode() + b"\n"
-        )
+        return _row_of({"name": path, "refused": str(error) or type(error).__name__})
+
+
+def _row_of(fields: dict[str, Any]) -> bytes:
+    return json.dumps({"schema": SCHEMA, **fields}).encode() + b"\n"
 
 
 if __name__ == "__main__":

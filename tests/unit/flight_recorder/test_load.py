@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import pickle
 import struct
 import subprocess
@@ -14,35 +15,10 @@ import zstandard
 from handwritten import blobs, completed, dump, entry
 
 from oncall.errors import UsageError
-from oncall.flight_recorder import Kind, analyse, as_json, load_blobs, load_paths, reduce
-from oncall.flight_recorder.naming import rank_of
+from oncall.flight_recorder import Kind, analyse, as_json, files, load_blobs, load_paths, reduce
 
 WAITING = dump([completed(1), entry(2)])
 IDLE = dump([completed(1)])
-
-
-@pytest.mark.parametrize(
-    ("name", "rank"),
-    [
-        ("rank_5", 5),
-        ("_dump_5", 5),
-        ("nccl_trace_rank_node02_0", 0),
-        ("node-3/nccl_trace_rank_12", 12),
-        ("rank_7.pkl.gz", 7),
-        ("rank_7.json", 7),
-        ("trace.9.zst", 9),
-        ("fault_injection.log", None),
-        ("README", None),
-        ("rank_", None),
-    ],
-)
-def test_the_rank_is_the_number_at_the_end_of_the_name(name: str, rank: int | None) -> None:
-    assert rank_of(name, None) == rank
-
-
-def test_a_given_prefix_is_taken_off_first() -> None:
-    assert rank_of("job7_rank_3", "/var/tmp/job7_rank_") == 3
-    assert rank_of("other_3", "job7_rank_") is None
 
 
 @pytest.mark.parametrize(
@@ -63,33 +39,76 @@ def test_json_dumps_of_the_recorder_are_read() -> None:
     assert [(o.kind, o.ranks) for o in analyse(load_blobs(files)).origins] == [(Kind.STUCK_BEFORE_COLLECTIVE, (1,))]
 
 
+def test_what_the_node_cannot_unpack_is_handed_over_whole(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.zst").write_bytes(zstandard.ZstdCompressor().compress(pickle.dumps(WAITING)))
+    (tmp_path / "rank_1").write_bytes(pickle.dumps(IDLE))
+    (tmp_path / "rank_2.zst").write_bytes(zstandard.ZstdCompressor().compress(b"no dump"))
+    files = sorted(tmp_path.iterdir())
+    script = [sys.executable, "-I", "-S", str(Path(reduce.__file__)), *map(str, files)]
+    done = subprocess.run(script, capture_output=True, check=True)
+    dumps = load_blobs([("node.gz", done.stdout)])
+    assert [o.ranks for o in analyse(dumps).origins] == [(1,)]
+    assert ["not a Flight Recorder dump" in refused.reason for refused in dumps.refused] == [True]
+
+
+def test_a_damaged_file_that_a_node_hands_over_is_refused() -> None:
+    line = json.dumps({"schema": reduce.SCHEMA, "name": "/tmp/rank_0.zst", "whole": "!"}).encode()
+    assert [refused.source for refused in load_blobs([("node.gz", line)]).refused] == ["/tmp/rank_0.zst"]
+
+
+@pytest.mark.parametrize("name", ["zero", "pipe"])
+def test_what_never_ends_or_never_begins_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PIPE_WAIT_S", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (refused,) = load_paths([tmp_path / name]).refused
+    assert refused.reason in {"neither a file nor a pipe", "a pipe into which nobody wrote for 0.05 s"}
+
+
+def test_what_a_shell_pipes_in_is_read(tmp_path: Path) -> None:
+    """As `oncall fr <(ssh node cat rank_0)`; the content is larger than a pipe holds at once."""
+    pipe = tmp_path / "rank_0"
+    os.mkfifo(pipe)
+    content = pickle.dumps(dump([completed(seq) for seq in range(1, 600)]))
+    writer = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys; data = sys.stdin.buffer.read(); open(sys.argv[1], 'wb').write(data)",
+            str(pipe),
+        ],
+        stdin=subprocess.PIPE,
+    )
+    assert writer.stdin is not None
+    with writer.stdin as stream:
+        stream.write(content)
+    loaded = load_paths([pipe])
+    assert writer.wait() == 0
+    assert [dump.total for dump in loaded.dumps.values()] == [599]
+
+
+def test_a_folder_that_may_not_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "open" / "rank_0").write_bytes(pickle.dumps(WAITING))
+    scandir = os.scandir
+
+    def listed(path: str) -> Any:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listed)  # the superuser, as whom tests may run, is refused nowhere
+    loaded = load_paths([tmp_path])
+    assert list(loaded.dumps) == [0]
+    assert [(r.source, r.reason) for r in loaded.refused] == [
+        (str(tmp_path / "closed"), "cannot be listed: Permission denied")
+    ]
+
+
 def test_a_path_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         load_paths([tmp_path / "nowhere"])
-
-
-def test_equal_names_in_folders_are_told_apart_by_the_groups_of_the_dump() -> None:
-    files = []
-    for node in range(2):
-        for local in range(2):
-            rank = 2 * node + local
-            table = {
-                "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
-                "1": {"name": "1", "desc": "tp", "ranks": str([2 * node, 2 * node + 1])},
-                "2": {"name": "2", "desc": "dp", "ranks": str([local, local + 2])},
-            }
-            rows = [completed(1), entry(2)][: 1 if rank == 2 else 2]
-            files.append((f"n{1 - node}/rank_{local}", pickle.dumps(dump(rows, pg_config=table))))
-    dumps = load_blobs(files)
-    assert sorted(dumps.dumps) == [0, 1, 2, 3]
-    assert [o.ranks for o in analyse(dumps).origins] == [(2,)]
-
-
-def test_a_second_file_of_one_rank_is_reported() -> None:
-    files = [("a/rank_0", pickle.dumps(WAITING)), ("b/rank_0", pickle.dumps(WAITING)), ("b/rank_1", pickle.dumps(IDLE))]
-    dumps = load_blobs(files)
-    assert sorted(dumps.dumps) == [0, 1]
-    assert ["second dump of rank 0" in refused.reason for refused in dumps.refused] == [True]
 
 
 def _pickle(body: bytes) -> bytes:
