@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from oncall.report.triage import recorded_case
 
     case = asyncio.run(recorded_case(Bundle.open(args.bundle)))
-    raw = raw_text(case, ShowRaw(args.what, args.rank))
+    raw = raw_text(case, ShowRaw(args.what, args.rank), args.bundle)
     if raw.by_hand is None:
         raise UsageError("; ".join(raw.lines))
     sys.stdout.writelines(f"{neutral(line)}\n" for line in raw.lines)

@@ -158,7 +158,7 @@ class Conductor:
             case Act():
                 await self._act(order.command, order.host)
             case ShowRaw():
-                self._publisher.tell(raw_text(self._case, order))
+                self._publisher.tell(raw_text(self._case, order, self._bundle.path))
             case FindEarlier() if self._publisher.snapshot.before is None:
                 await self._find_earlier()
             case _:

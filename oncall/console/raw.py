@@ -1,10 +1,13 @@
 """The raw evidence of one rank, as lines."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from oncall.console.orders import ShowRaw
 from oncall.console.told import RawText
+from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.report import place
 from oncall.formats.pyspy import parse_pyspy
@@ -14,11 +17,15 @@ from oncall.readings.fresh_dumps import all_dumps
 from oncall.readings.stack_set import own_stacks, raw_stack
 
 _MOST_LINES = 30_000
+_HEADS = ("record", "group", "seq", "operation", "state", "elements", "dtype", "issued (UTC)", "call site")
+_FORMS = (">8", "<10", ">8", "<24", "<9", ">14", "<10", "<15", "")
 
 
-def raw_text(case: Case, order: ShowRaw) -> RawText:
-    """What one source brought of one rank."""
-    return _stack(case, order.rank) if order.what == "stack" else _dump(case, order.rank)
+def raw_text(case: Case, order: ShowRaw, bundle: Path) -> RawText:
+    """What one source brought of one rank, as the case's `bundle` holds it."""
+    if order.what == "stack":
+        return _stack(case, order.rank)
+    return _dump(case, order.rank, f"oncall raw {shlex.quote(str(bundle))} {order.rank} dump")
 
 
 def _stack(case: Case, rank: int) -> RawText:
@@ -48,26 +55,29 @@ def _threads(dump: StackDump) -> Iterator[str]:
         yield from (f"    {frame}" for frame in thread.frames)
 
 
-def _dump(case: Case, rank: int) -> RawText:
+def _dump(case: Case, rank: int, by_hand: str) -> RawText:
     title = f"Flight Recorder entries of {case.ranks.label(rank)}, newest first"
     dumps = all_dumps(case)
     dump = dumps.dumps.get(rank) if dumps else None
     if dump is None:
         return RawText(title, (f"no usable dump of rank {rank}",))
-    return RawText(title, _first([_entry(op) for op in reversed(dump.ops)]), f"oncall fr {dump.source}")
+    return RawText(title, (_line(_HEADS), *_first([_entry(op) for op in reversed(dump.ops)])), by_hand)
 
 
 def _entry(op: Op) -> str:
-    size = "" if op.signature.sent is None else f"{op.signature.sent:,} elements"
     cells = (
-        f"{op.record:>8}",
-        f"{op.group:<10}",
-        f"{op.seq:>8}",
-        f"{op.signature.op:<24}",
-        f"{'completed' if op.done else 'open':<9}",
-        f"{size:>20}",
-        f"{'/'.join(dict.fromkeys(op.signature.dtypes)):<10}",
-        f"{datetime.fromtimestamp(op.created_ns / 1e9, UTC):%H:%M:%S.%f}" if op.created_ns else " " * 15,
-        place(op.stack[0]) if op.stack else "",
+        str(op.record),
+        op.group,
+        str(op.seq),
+        op.signature.op,
+        "completed" if op.done else "open",
+        "" if op.signature.sent is None else f"{op.signature.sent:,}",
+        "/".join(dict.fromkeys(op.signature.dtypes)),
+        f"{datetime.fromtimestamp(op.created_ns / 1e9, UTC):%H:%M:%S.%f}" if op.created_ns else "",
+        place(frame) if (frame := call_site(op)) else "",
     )
-    return "  ".join(cells)
+    return _line(cells)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "  ".join(f"{cell:{form}}" for cell, form in zip(cells, _FORMS, strict=True)).rstrip()

@@ -61,7 +61,7 @@ def every_row(snapshot: Snapshot) -> Iterator[Row]:
     yield from stack_rows(snapshot, UNICODE)
     for group in report.seen.stacks:
         yield from group_rows(group)
-    yield from table_rows(snapshot, UNICODE)
+    yield from table_rows(snapshot, UNICODE, narrow=False)
     yield from origin_rows(snapshot)
     yield from hardware_rows(snapshot)
     for event in report.seen.kernel:
@@ -164,7 +164,7 @@ def test_before_anything_is_known_every_screen_says_what_it_waits_for() -> None:
         tree_rows(empty, UNICODE),
         suspect_rows(empty, UNICODE),
         stack_rows(empty, UNICODE),
-        table_rows(empty, UNICODE),
+        table_rows(empty, UNICODE, narrow=False),
         hardware_rows(empty),
         node_rows(empty),
         no_panels(empty),

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from oncall.console.lines import heading, plain_row
 from oncall.console.orders import ShowRaw
 from oncall.console.screens.dialogs import Choose
-from oncall.console.screens.triage import TriageScreen
+from oncall.console.screens.triage import NORMAL_WIDTH, TriageScreen
 from oncall.console.snapshot import Snapshot
 from oncall.console.views.flight import origin_rows, table_rows
 from oncall.console.widgets.listing import Listing
@@ -38,7 +38,8 @@ class FlightScreen(TriageScreen):
 
     def show_body(self, snapshot: Snapshot) -> None:
         """Show a snapshot."""
-        collectives, rows = self.query_one("#collectives", Listing), table_rows(snapshot, self.app.glyphs)
+        collectives = self.query_one("#collectives", Listing)
+        rows = table_rows(snapshot, self.app.glyphs, narrow=self.size.width < NORMAL_WIDTH)
         collectives.show(rows)
         if not self._shown and (
             hanging := next((row.key for row in rows if row.text.startswith(self.app.glyphs.here)), None)

@@ -26,6 +26,9 @@ from oncall.report.markdown import as_markdown
 if TYPE_CHECKING:
     from oncall.console.host import Host
 
+NORMAL_WIDTH = 116
+"""Columns from which on nothing has to be left out."""
+
 
 class TriageScreen(Screen[None]):
     """A screen that shows the newest snapshot. `NAME` is how actions call it, `ABOUT` what its help says."""
@@ -39,7 +42,7 @@ class TriageScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self.VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
-        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (116, "-normal"), (170, "-wide")]
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NORMAL_WIDTH, "-normal"), (170, "-wide")]
 
     def compose(self) -> ComposeResult:
         """Top, body, filter, keys."""

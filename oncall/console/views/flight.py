@@ -19,13 +19,13 @@ _DIFFERS = "they differ"
 _COLUMNS_SHOWN = 6
 
 
-def table_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
-    """The tables; of none, why."""
+def table_rows(snapshot: Snapshot, glyphs: Glyphs, *, narrow: bool) -> list[Row]:
+    """The tables; of none, why. On a `narrow` screen a sign alone marks where ranks differ."""
     known = snapshot.known
     tables = known.seen.collectives if known else ()
     if known is None or not (tables or "flight_recorder" in known.coverage):
         return [plain_row("none", _why_none(snapshot), Tone.WARN)]
-    rows = [row for table in tables for row in _table(table, glyphs)]
+    rows = [row for table in tables for row in _table(table, glyphs, narrow=narrow)]
     return rows or [plain_row("none", "no collective hangs in the dumps", Tone.DIM)]
 
 
@@ -40,7 +40,7 @@ def _why_none(snapshot: Snapshot) -> str:
     return "no dump was fetched: this walk did not need any"
 
 
-def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
+def _table(table: "CollectiveTable", glyphs: Glyphs, *, narrow: bool) -> Iterator[Row]:
     """Heading, columns as wide as what stands in them, a row each sequence number."""
     heads = [name_folded(ranks) for ranks in table.columns[:_COLUMNS_SHOWN]]
     body = [[_cell(cell, row) for cell in row.cells[:_COLUMNS_SHOWN]] for row in table.rows]
@@ -48,13 +48,15 @@ def _table(table: "CollectiveTable", glyphs: Glyphs) -> Iterator[Row]:
     widths = [min(_COLUMN, max(cell_len(text) for text, _ in column)) for column in columns]
     yield heading(f"group {table.group}   {table.waiting:,} ranks wait in it")
     titles = "  ".join(fit(safe(head), width) for head, width in zip(heads, widths, strict=True))
-    marked = 0 if all(row.agrees for row in table.rows) else cell_len(f"{glyphs.odd} {_DIFFERS}  ")
-    number = Span(f"  {'seq':>9}  {'':{marked}}", Tone.DIM)
+    differs = f"{glyphs.odd} " if narrow else f"{glyphs.odd} {_DIFFERS}  "
+    marked = 0 if all(row.agrees for row in table.rows) else cell_len(differs)
+    digits = max(len("seq"), *(len(str(row.sequence)) for row in table.rows))
+    number = Span(f"  {'seq':>{digits}}  {'':{marked}}", Tone.DIM)
     yield Row(f"head {table.group}", (number, Span(titles, Tone.STRONG)), fixed=True)
     for row, cells in zip(table.rows, body, strict=True):
         mark = glyphs.here if row.bad else " "
-        spans = [Span(f"{mark} {row.sequence:>9}  ", Tone.HERE if row.bad else Tone.DIM)]
-        spans.append(Span(fit("" if row.agrees else f"{glyphs.odd} {_DIFFERS}", marked), Tone.BAD))
+        spans = [Span(f"{mark} {row.sequence:>{digits}}  ", Tone.HERE if row.bad else Tone.DIM)]
+        spans.append(Span(fit("" if row.agrees else differs, marked), Tone.BAD))
         spans += [Span(fit(text, width) + "  ", tone) for (text, tone), width in zip(cells, widths, strict=True)]
         yield Row(f"{table.group} {row.sequence}", tuple(spans), about=table)
     hidden = max(0, len(table.columns) - _COLUMNS_SHOWN) + table.more

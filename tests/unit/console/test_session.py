@@ -211,7 +211,7 @@ def test_going_step_by_step_walks_the_same_file_anew(
     session: Session, told: "queue.SimpleQueue[Told]", tmp_path: Path
 ) -> None:
     """A site's playbook may bear the name of the shipped one that it extends."""
-    site = tmp_path / "site.yaml"
+    site = tmp_path / "hang.yaml"
     site.write_text("extends: hang\nplaybook: hang\nstart: restarting\n")
     session.start()
     until(told, lambda snapshot: snapshot.report)
