@@ -54,7 +54,7 @@ def says(kind: Kind, ranks: Sequence[int], *, group: Group, seq: int, op: Op | N
         "mine": _called(mine, op) if mine else "another operation",
     }
     who = name_folded(fold_ranks(ranks))
-    return f"{who} {_CLAIMS[kind].format(**names)} (group {group.desc or group.name}, seq {seq})"
+    return f"{who} {_CLAIMS[kind].format(**names)} (group {group.label}, seq {seq})"
 
 
 def says_both_sides(sides: Mapping[tuple[int, ...], Op], origin: Origin) -> str:
@@ -71,7 +71,7 @@ def says_half_done(holders: Sequence[int], finished: Sequence[int], origin: Orig
 
 def _place(origin: Origin) -> str:
     group = origin.group
-    return "" if group is None else f" (group {group.desc or group.name}, seq {origin.seq})"
+    return "" if group is None else f" (group {group.label}, seq {origin.seq})"
 
 
 def _in_full(op: Op) -> str:

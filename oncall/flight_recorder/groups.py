@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from oncall.flight_recorder.model import Group, RankDump
 
 DEFAULT_GROUP = "default_pg"
-_UNDESCRIBED = {"", "undefined"}
-"""What `new_group` writes where it is given no description (torch 2.13, `distributed_c10d.py`), and older versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +19,6 @@ class Groups:
     known: tuple[Group, ...]
     of: Mapping[int, Mapping[str, int]]
     world: tuple[int, ...]
-
-
-def described(group: Group) -> bool:
-    """Whether the description of a group says what it is for."""
-    return group.desc not in _UNDESCRIBED
 
 
 def resolve(dumps: Mapping[int, RankDump], world_size: int | None) -> Groups:

@@ -96,6 +96,10 @@ class Op(NamedTuple):
     """Of a send or receive only."""
 
 
+_UNDESCRIBED = {"", "undefined"}
+"""What `new_group` writes where it is given no description (torch 2.13, `distributed_c10d.py`), and older versions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """A process group: name, purpose, global ranks in group order. `inferred` members are a lower bound."""
@@ -104,6 +108,16 @@ class Group:
     desc: str
     ranks: tuple[int, ...]
     inferred: bool = False
+
+    @property
+    def described(self) -> bool:
+        """Whether its description says what it is for."""
+        return self.desc not in _UNDESCRIBED
+
+    @property
+    def label(self) -> str:
+        """What to call it: its purpose, or its name where none is told."""
+        return self.desc if self.described else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from oncall.flight_recorder.groups import Groups, described
+from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.model import Kind
 from oncall.flight_recorder.units import RankView, Unit
 
@@ -83,7 +83,7 @@ class Programs:
         if group not in self._roles:
             known = self._groups.known[group]
             steps = tuple(later - earlier for earlier, later in pairwise(known.ranks))
-            self._roles[group] = (known.desc if described(known) else "", len(known.ranks), steps)
+            self._roles[group] = (known.desc if known.described else "", len(known.ranks), steps)
         return self._roles[group]
 
     def siblings(self, group: int) -> list[int]:

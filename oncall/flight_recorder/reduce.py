@@ -288,7 +288,7 @@ def _p2p_history(own: list[dict[str, Any]], device: bool) -> int:
     over = {
         e["p2p_seq_id"]
         for e in newest
-        if e["state"] == "completed" and (e["is_p2p"] or "coalesced" in e["profiling_name"])
+        if e["state"] == "completed" and (e["is_p2p"] or e["profiling_name"].endswith(":coalesced"))
     }
     first_open = next((i for i, e in enumerate(newest) if e["p2p_seq_id"] not in over), len(newest))
     return max(len(newest) - first_open, P2P_HISTORY)

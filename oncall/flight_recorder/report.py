@@ -57,7 +57,7 @@ def _origin_lines(origin: Origin) -> Iterator[str]:
 
 
 def _hop_text(hop: Hop) -> str:
-    what = f"rank {hop.rank} waits on {hop.op} (group {hop.group.desc or hop.group.name}, seq {hop.seq})"
+    what = f"rank {hop.rank} waits on {hop.op} (group {hop.group.label}, seq {hop.seq})"
     return f"{what}: rank {fold_ranks(hop.held_by)} {hop.why}" if hop.held_by else f"{what}: {hop.why}"
 
 

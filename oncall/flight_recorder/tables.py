@@ -54,7 +54,7 @@ def _table(graph: Graph, number: int, at: int, waiting: int) -> CollectiveTable:
     shown = ordered[: _MOST_COLUMNS - 1] + ordered[-1:] if len(ordered) > _MOST_COLUMNS else ordered
     rows = [_row(seq, tuple(cells[i] for cells, _ in shown), seq == at) for i, seq in enumerate(seqs)]
     return CollectiveTable(
-        group=group.desc or group.name,
+        group=group.label,
         waiting=waiting,
         columns=tuple(fold_ranks(ranks) for _, ranks in shown),
         rows=tuple(row for row in rows if row.bad or any(cell.operation for cell in row.cells)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from oncall.flight_recorder.groups import Groups, described
+from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.mismatch import disagreement
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.pairing import Counterpart, End, Pairing
@@ -171,7 +171,7 @@ class Graph:
         group = self.groups.known[number]
         if not group.inferred:
             return
-        known = enumerate(self.groups.known) if described(group) else ()
+        known = enumerate(self.groups.known) if group.described else ()
         same = {n for n, other in known if other.desc == group.desc}
         for rank in self.groups.world:
             view = self.views.get(rank)

@@ -105,7 +105,7 @@ def _finding(case: Case, origin: Origin, unseen: frozenset[int]) -> Finding:
         ranks=origin.ranks,
         hosts=case.ranks.hosts_of(origin.ranks),
         frame=shown,
-        group=(origin.group.desc or origin.group.name) if origin.group else None,
+        group=origin.group.label if origin.group else None,
         sequence=origin.seq,
         operation=origin.op,
         explains=origin.explains.ranks,
@@ -117,7 +117,7 @@ def _finding(case: Case, origin: Origin, unseen: frozenset[int]) -> Finding:
 
 def _hop(hop: Hop) -> str:
     who = f"rank {fold_ranks(hop.held_by)} " if hop.held_by else ""
-    return f"rank {hop.rank} waits in {hop.op} {hop.seq} of {hop.group.desc or hop.group.name}: {who}{hop.why}"
+    return f"rank {hop.rank} waits in {hop.op} {hop.seq} of {hop.group.label}: {who}{hop.why}"
 
 
 def _text(case: Case, origin: Origin) -> str:

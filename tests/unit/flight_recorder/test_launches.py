@@ -102,6 +102,18 @@ def test_a_launch_in_a_group_with_sends_closes_no_batch_of_them(closing: str) ->
     assert analysis.origins == ()
 
 
+def test_launches_that_are_over_say_nothing_of_a_send_before_them() -> None:
+    """The number of the send stays with all later entries of its group, a hundred of which came to an end."""
+    dumps = {}
+    for rank in range(2):
+        sends = [entry(0, "send 0->1", record=0, p2p_seq_id=1, is_p2p=True)] if rank == 0 else []
+        later = [row for seq in range(1, 31) for row in launch(seq, 4 * seq, done=True)]
+        dumps[rank] = dump([*sends, *({**row, "p2p_seq_id": len(sends)} for row in later)])
+    analysis = judge(dumps)
+    assert analysis.waiting == (0,)
+    assert named(analysis) == [(Kind.STUCK_BEFORE_COLLECTIVE, (1,))]
+
+
 @pytest.mark.parametrize("counted", [True, False])
 def test_the_parts_of_what_is_over_are_no_operation_that_nobody_finishes(counted: bool) -> None:
     """A dump of active operations leaves out closing entries of what is over. Only operation 7 of the world is open."""
