@@ -40,6 +40,7 @@ def _why_old(rank: int, lacks: int, dumps: DumpSet, old: Collection[int]) -> str
     source = dumps.dumps[rank].source
     hours = hours_before(rank, dumps.dumps, dumps.dumps.keys() - old)
     if hours is not None:
-        return f"{source}: written {hours:,.0f} h before those of its peers: a file of an earlier incident"
+        doubt = "" if lacks else ", or its clock is off"
+        return f"{source}: written {hours:,.0f} h before those of its peers: a file of an earlier incident{doubt}"
     operations = "an operation" if lacks == 1 else f"{lacks:,} operations"
     return f"{source}: older than those of its peers, which had finished {operations} that it has not issued"

@@ -8,7 +8,7 @@ from oncall.flight_recorder.collector import without_collector
 from oncall.flight_recorder.groups import resolve
 from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Refused, Share, Undecided
 from oncall.flight_recorder.origins import Finder
-from oncall.flight_recorder.skew import FAR_BEHIND, hours_before
+from oncall.flight_recorder.skew import FAR_BEHIND, hours_before, of_another_time
 from oncall.flight_recorder.tables import tables
 from oncall.flight_recorder.units import State, view_ranks
 from oncall.flight_recorder.waits import Graph
@@ -30,7 +30,7 @@ def analyse(dumps: DumpSet, *, world_size: int | None = None, still: bool = Fals
 
 def _analysed(dumps: DumpSet, world_size: int | None, still: bool) -> Analysis:
     groups = resolve(dumps.dumps, world_size)
-    graph = Graph(view_ranks(dumps.dumps, groups), groups)
+    graph = Graph(view_ranks(dumps.dumps, groups), groups, of_another_time(dumps.dumps))
     leaders = _of_another_incident(dumps, graph)
     if leaders:
         return _analysed(_without(dumps, leaders), len(groups.world), still)

@@ -1,6 +1,6 @@
 """Dumps that were not taken at the same moment: which of them are older than those of their peers."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.model import RankDump
@@ -16,6 +16,8 @@ FAR_BEHIND = 8
 
 _ANOTHER_INCIDENT_S = 3600.0
 """The ranks of one hang dump within minutes; no host's clock is off by more, unless nobody ever set it."""
+_ALIKE_NS = 10 * 10**9
+"""Ranks whose times are off by the same to within this have a clock in common."""
 
 
 def outrun(views: Mapping[int, RankView], groups: Groups) -> dict[int, int]:
@@ -60,6 +62,34 @@ def hours_before(rank: int, dumps: Mapping[int, RankDump], others: Collection[in
         return None
     behind_s = (theirs[len(theirs) // 2] - mine) / 1e9
     return behind_s / 3600 if behind_s >= _ANOTHER_INCIDENT_S else None
+
+
+def of_another_time(dumps: Mapping[int, RankDump]) -> list[int]:
+    """Ranks that issued the same operations hours before their peers, each alone in that.
+
+    Such a file is left from an earlier incident that had come as far. A clock that is off is that of all ranks of a
+    host; where a host has one rank, the two cannot be told apart.
+    """
+    newest = {rank: ns for rank, dump in dumps.items() if (ns := _newest_ns(dump)) is not None}
+    middle = sorted(newest.values())[len(newest) // 2] if newest else 0
+    early = {rank: ns for rank, ns in newest.items() if middle - ns >= _ANOTHER_INCIDENT_S * 1e9}
+    return [
+        rank
+        for rank, ns in early.items()
+        if not any(other != rank and abs(ns - theirs) < _ALIKE_NS for other, theirs in early.items())
+        and _issued_before(dumps[rank], [dump for other, dump in dumps.items() if other not in early])
+    ]
+
+
+def _issued_before(mine: RankDump, peers: Sequence[RankDump]) -> bool:
+    own = {(op.group, op.seq): op.created_ns for op in mine.ops if op.created_ns is not None and op.peers is None}
+    apart_ns = sorted(
+        op.created_ns - own[op.group, op.seq]
+        for peer in peers
+        for op in peer.ops
+        if op.created_ns is not None and op.peers is None and (op.group, op.seq) in own
+    )
+    return bool(apart_ns) and apart_ns[len(apart_ns) // 2] >= _ANOTHER_INCIDENT_S * 1e9
 
 
 def _newest_ns(dump: RankDump) -> int | None:

@@ -1,6 +1,6 @@
 """The wait-for graph: who waits on which operation, and who holds that operation up."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,13 +48,14 @@ class Standing:
 class Graph:
     """All waiting ranks, the operations at their fronts, and the edges between them."""
 
-    def __init__(self, views: Mapping[int, RankView], groups: Groups) -> None:
+    def __init__(self, views: Mapping[int, RankView], groups: Groups, stale: Collection[int] = ()) -> None:
         self.views = views
         self.groups = groups
         self.pairing = Pairing(views, groups)
         self.batches = {b.unit: b for v in views.values() for own in v.batches.values() for b in own if not b.done}
         self.completed = self._completed()
-        self.old = outrun(views, groups)
+        self._stale = frozenset(stale)
+        self.old = dict.fromkeys(stale, 0) | outrun(views, groups)
         self.waiting = tuple(rank for rank, view in views.items() if view.pending and rank not in self.old)
         self.lag = {rank: lag for rank, view in views.items() if (lag := self._lag(view) or self.old.get(rank, 0))}
         self.standings: dict[Unit, Standing] = {}
@@ -142,6 +143,9 @@ class Graph:
             view = self.views.get(rank)
             if view is None:
                 holds[rank] = Hold.NO_DUMP
+                continue
+            if rank in self._stale:
+                holds[rank] = Hold.OLD_DUMP
                 continue
             seat = view.seats.get(unit.group)
             state = seat.state(unit.seq) if seat else State.UNKNOWN

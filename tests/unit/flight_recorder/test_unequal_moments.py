@@ -225,3 +225,22 @@ def test_far_behind_is_sure_only_where_the_dump_cannot_be_older(ahead: int, grad
     dumps[5] = dump(at_work(100, opened=60 + ahead), world=16)
     (origin,) = judge(dumps).origins
     assert (origin.kind, origin.ranks, origin.grade) == (Kind.GPU_STALLED, (5,), grade)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_file_of_an_earlier_incident_that_came_to_the_same_place(joined: bool) -> None:
+    """The job hangs at the same step after each restart; what rank 3 left yesterday says nothing of today."""
+    dumps = {rank: dump(at_work(300), world=8) for rank in range(8)}
+    dumps[3] = dump(at_work(300, opened=2 * joined, later_ns=-24 * HOUR_NS), world=8)
+    analysis = judge(dumps)
+    assert analysis.origins == ()
+    assert [row.deciding for row in analysis.undecided] == [(3,)]
+    assert "earlier incident" in absent(analysis)[3]
+
+
+def test_a_rank_that_has_long_had_nothing_to_do_is_no_old_dump() -> None:
+    """It took part in what all did five hours ago, at the same time, and hangs before what all wait in now."""
+    start = [completed(n) for n in range(1, 6)]
+    later = [{**entry(6), "time_created_ns": start[-1]["time_created_ns"] + 5 * HOUR_NS}]
+    dumps = {rank: dump(start if rank == 3 else [*start, *later], world=8) for rank in range(8)}
+    assert named(judge(dumps)) == [(Kind.STUCK_BEFORE_COLLECTIVE, (3,))]
