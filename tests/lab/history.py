@@ -24,6 +24,8 @@ PER_HOST = 4
 STEP_S = 12.0
 CHANGED_S = 1200.0
 """The change that slows the run down lies this far back."""
+AHEAD_S = 900.0
+"""How long a test may take, on a machine that is busy with others."""
 
 Labels = dict[str, str]
 Value = Callable[[float], float]
@@ -45,8 +47,8 @@ class History:
     past_s: float = 3 * 3600.0
     every_s: float = 30.0
     series: dict[tuple[str, tuple[tuple[str, str], ...]], Value] = field(default_factory=dict)
-    until_s: float = 150.0
-    trainer_until_s: float = 150.0
+    until_s: float = AHEAD_S
+    trainer_until_s: float = AHEAD_S
     reach_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -104,7 +106,9 @@ class History:
         with path.open("w") as out:
             for (name, labels), value in self.series.items():
                 shown = ",".join(f"{key}={json.dumps(told)}" for key, told in labels)
-                for index in range(-int(reach_s.get(name, self.past_s) / self.every_s), 6):
+                for index in range(
+                    -int(reach_s.get(name, self.past_s) / self.every_s), int(AHEAD_S / self.every_s) + 1
+                ):
                     at = index * self.every_s
                     if at > (self.trainer_until_s if name.startswith(PREFIX) else self.until_s):
                         break

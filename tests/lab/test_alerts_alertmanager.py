@@ -68,7 +68,7 @@ class Alertmanager:
         self.url = f"http://{address}"
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
     def post(self, alerts: list[dict[str, str]]) -> None:
@@ -76,7 +76,7 @@ class Alertmanager:
         request = urllib.request.Request(
             self.url + "/api/v2/alerts", data=body, headers={"Content-Type": "application/json"}
         )
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=DEADLINE_S).close()
 
     def wait_ready(self, process: "subprocess.Popen[bytes]") -> None:
         until = time.monotonic() + DEADLINE_S
@@ -123,7 +123,7 @@ def alertmanager(tmp_path: Path, receiver: Receiver) -> Iterator[Alertmanager]:
         yield running
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=DEADLINE_S)
 
 
 def alert(name: str, severity: str, **labels: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ class Running:
 
     def samples(self) -> dict[tuple[str, str], float]:
         """(metric, labels as exposed) → value."""
-        with urllib.request.urlopen(self.url, timeout=5) as answer:
+        with urllib.request.urlopen(self.url, timeout=DEADLINE_S) as answer:
             text = answer.read().decode()
         return {(name, labels): float(value) for name, labels, value in SAMPLE.findall(text)}
 
@@ -149,13 +149,13 @@ def prometheus(folder: Path, target: int) -> Iterator[str]:
         yield f"http://{address_told(folder / 'prometheus.log', process)}"
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=DEADLINE_S)
 
 
 def query(address: str, expression: str) -> list[dict[str, Any]]:
     url = f"{address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
             return found
     except OSError:
@@ -205,7 +205,7 @@ def test_real_prometheus_keeps_the_labels_and_fires_the_rules(tmp_path: Path) ->
             "train_restart_total",
             "train_restart",
         }
-        with urllib.request.urlopen(f"{address}/api/v1/alerts", timeout=5) as answer:
+        with urllib.request.urlopen(f"{address}/api/v1/alerts", timeout=DEADLINE_S) as answer:
             alerts = json.load(answer)["data"]["alerts"]
         summary = next(a["annotations"]["summary"] for a in alerts if a["labels"]["alertname"] == "TrainingStepStalled")
         assert re.fullmatch(r"run42: no step completed for 10m \d+s, last step 51300", summary)

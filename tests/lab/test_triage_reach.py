@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,7 @@ def test_an_interrupted_triage_leaves_a_bundle_that_replays(cluster: Cluster, tm
     index = tmp_path / "bundle/evidence/processes/1/index.jsonl"
     while not (index.exists() and '"ok"' in index.read_text()):
         assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130
