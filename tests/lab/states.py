@@ -117,10 +117,12 @@ EVEN = dict.fromkeys(range(WORLD), 26)
 
 
 def dumps(stage: Stage, of_rank: Callable[[int], list[Entry] | None], **changed: Any) -> None:
-    """A dump of each rank, written just now; of none where it gives None."""
+    """A dump of each rank of what was issued just now; of none where it gives None."""
+    since = time.time_ns() - entry(0)["time_created_ns"]
     for rank in range(WORLD):
         entries = of_rank(rank)
         if entries is not None:
+            entries = [{**each, "time_created_ns": each["time_created_ns"] + since} for each in entries]
             content = pickle.dumps(dump(entries, world=WORLD, **changed), protocol=2)
             stage.put(stage.nodes[rank // 4], f"dumps/rank_{rank}", content)
 
