@@ -146,13 +146,8 @@ class Finder:
 
     def _has_issued_all(self, rank: int) -> bool:
         """Whether the rank has issued as much as any peer; else its dump may be older, from before it did."""
-        graph = self._graph
-        return all(
-            seat.issued is not None and seat.issued >= (peer.issued or 0)
-            for group, seat in graph.views[rank].seats.items()
-            for other in graph.groups.known[group].ranks
-            if other in graph.views and (peer := graph.views[other].seats.get(group)) is not None
-        )
+        seats = self._graph.views[rank].seats
+        return all((seat.issued or 0) >= self._graph.issued.get(group, 0) for group, seat in seats.items())
 
     def _judge_unit(self, unit: Unit, steps: Mapping[Node, int]) -> list[Origin]:
         standing = self._graph.standings[unit]

@@ -1,6 +1,6 @@
 """The wait-for graph: who waits on which operation, and who holds that operation up."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from oncall.flight_recorder.mismatch import disagreement
 from oncall.flight_recorder.model import Op
 from oncall.flight_recorder.pairing import Counterpart, End, Pairing
 from oncall.flight_recorder.skew import ROOTED, outrun
-from oncall.flight_recorder.units import Batch, RankView, State, Unit
+from oncall.flight_recorder.units import Batch, RankView, Seat, State, Unit
 
 Node = int | Unit
 """A rank or an operation. Operations stand between ranks, so a group of n members costs n edges, not n squared."""
@@ -53,7 +53,8 @@ class Graph:
         self.groups = groups
         self.pairing = Pairing(views, groups)
         self.batches = {b.unit: b for v in views.values() for own in v.batches.values() for b in own if not b.done}
-        self.completed = self._completed()
+        self.completed = self._newest(lambda seat: seat.completed)
+        self.issued = self._newest(lambda seat: seat.issued)
         self._stale = frozenset(stale)
         self.old = dict.fromkeys(stale, 0) | outrun(views, groups)
         self.waiting = tuple(rank for rank, view in views.items() if view.pending and rank not in self.old)
@@ -63,13 +64,14 @@ class Graph:
         for rank in self.waiting:
             self._expand(rank)
 
-    def _completed(self) -> dict[int, int]:
-        """Newest collective that any member finished, by group."""
+    def _newest(self, reached: Callable[[Seat], int | None]) -> dict[int, int]:
+        """The newest collective that any member reached, by group."""
         newest: dict[int, int] = {}
         for view in self.views.values():
             for group, seat in view.seats.items():
-                if seat.completed is not None and seat.completed > newest.get(group, -1):
-                    newest[group] = seat.completed
+                seq = reached(seat)
+                if seq is not None and seq > newest.get(group, -1):
+                    newest[group] = seq
         return newest
 
     def _lag(self, view: RankView) -> int:
