@@ -1,18 +1,20 @@
 """Ask a running job for Flight Recorder dumps through its pipes, and say what they tell. The job runs on.
 
 This is an action: what will be done is shown first, and done only after you have typed the name of the run. Exit code:
-as of `oncall fr`; 12 where no dump was written; 2 where you did not confirm.
+as of `oncall fr`; 12 where no dump was written; 2 where you did not confirm. One dump tells of a standstill; whether a
+job that moves is slow, and by whom, two tell: `oncall fr BUNDLE --since EARLIER-BUNDLE`.
 """
 
 import argparse
 import asyncio
 import json
+import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from oncall.bundle.store import Bundle, Manifest
-from oncall.commands.fr import NO_EVIDENCE, outcome
+from oncall.commands.fr import NO_EVIDENCE, outcome, terminal_width
 from oncall.errors import UsageError
 from oncall.neutral import neutral
 from oncall.run.file import find, load
@@ -50,7 +52,12 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write("oncall: no dump was written\n")
         sys.stderr.write("  the job needs TORCH_NCCL_DEBUG_INFO_PIPE_FILE; see `[paths] pipes`\n")
         return NO_EVIDENCE
-    sys.stdout.write(json.dumps(as_json(done.analysis)) + "\n" if args.json else as_text(done.analysis))
+    text = json.dumps(as_json(done.analysis)) + "\n" if args.json else as_text(done.analysis, terminal_width())
+    sys.stdout.write(text)
+    sys.stderr.write(
+        "oncall: one dump does not tell whether the job is slow; dump again in a minute and compare:\n"
+        f"  oncall dump {shlex.quote(args.run)} --bundle NEW && oncall fr NEW --since {shlex.quote(str(bundle.path))}\n"
+    )
     return outcome(done.analysis)
 
 

@@ -1,4 +1,4 @@
-"""Name the origin of a hang from PyTorch Flight Recorder dumps: files or folders, any naming, gloo or NCCL.
+"""Name the origin of a hang from PyTorch Flight Recorder dumps: files, folders or a bundle, any naming, gloo or NCCL.
 
 Exit code: 0 all ranks' dumps are here and nothing is wrong, 10 cause found, 11 something is wrong and undecided, 12 no
 dump could be read, or nothing wrong is seen and that proves nothing: dumps are missing, or ranks wait, which only a
@@ -8,15 +8,18 @@ none.
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncall.errors import UsageError
+from oncall.flight_recorder.layout import wrapped
 from oncall.neutral import neutral
 from oncall.run.nodes import MOST_RANKS, expand_ranks, fold_ranks, name_folded
 
 if TYPE_CHECKING:
+    from oncall.flight_recorder.groups import Groups
     from oncall.flight_recorder.model import Analysis, DumpSet
     from oncall.flight_recorder.snapshots import Movement
 
@@ -25,11 +28,12 @@ CAUSE_FOUND = 10
 UNDECIDED = 11
 NO_EVIDENCE = 12
 _MOST_PROCESSES = 64
+_COLUMNS = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `oncall fr`."""
-    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR|FILE", help="dump files, or folders that hold them")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="DIR|FILE|BUNDLE", help="dumps, or what holds them")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.add_argument(
         "--since", type=Path, metavar="OLD", help="an earlier snapshot of the same ranks: say what moved"
@@ -47,36 +51,84 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the analysis, or the entries; the exit code is that of `outcome`."""
     # Imported here to keep `oncall --help` quick.
-    from oncall.flight_recorder import Pace, analyse, compare, load_paths
+    from oncall.flight_recorder import Pace, analyse, compare
     from oncall.flight_recorder.answer import as_json, movement_json
-    from oncall.flight_recorder.listing import list_entries
-    from oncall.flight_recorder.report import as_text, narrow
+    from oncall.flight_recorder.groups import resolve
+    from oncall.flight_recorder.narrowing import narrow
+    from oncall.flight_recorder.report import as_text
 
     _within("--world-size", args.world_size, MOST_RANKS)
     _within("--processes", args.processes, _MOST_PROCESSES)
-    _refuse_bundles([*args.paths, *([] if args.since is None else [args.since])])
     ranks = None if args.ranks is None else _ranks(args.ranks)
-    groups = None if args.groups is None else [name.strip() for name in args.groups.split(",")]
+    names = None if args.groups is None else [name.strip() for name in args.groups.split(",")]
+    dumps = _load(args, args.paths)
+    groups = resolve(dumps.dumps, args.world_size)
+    _tell_unknown(names, groups)
     if args.print:
-        dumps = load_paths(args.paths, prefix=args.prefix, whole=True)
-        lines = list(list_entries(dumps, ranks, groups))
-        sys.stdout.writelines(f"{line}\n" for line in lines)
-        _tell_refused(dumps)
-        return NOTHING_FOUND if lines else NO_EVIDENCE
-    dumps = load_paths(args.paths, prefix=args.prefix, processes=args.processes)
-    movement = None if args.since is None else compare(dumps, load_paths([args.since], prefix=args.prefix))
+        return _list(dumps, ranks, names)
+    movement = None if args.since is None else compare(dumps, _load(args, [args.since]))
     still = movement is not None and movement.pace is Pace.STUCK
     whole = analyse(dumps, world_size=args.world_size, still=still)
     _refuse_unknown(ranks, dumps, whole)
-    shown = narrow(whole, ranks, groups)
-    if hidden := len(whole.origins) - len(shown.origins):
-        sys.stderr.write(f"oncall: {hidden} of {len(whole.origins)} origins concern none of --ranks and --groups\n")
+    shown = narrow(whole, groups, ranks, names)
+    hidden = _findings(whole) - _findings(shown)
+    if hidden:
+        sys.stderr.write(f"oncall: {hidden} of {_findings(whole)} findings concern none of --ranks and --groups\n")
     if args.json:
         answer = as_json(shown) | ({} if movement is None else {"movement": movement_json(movement)})
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
-        sys.stdout.write(("" if movement is None else movement.says + "\n") + as_text(shown))
+        moved = [] if movement is None else wrapped(movement.says, terminal_width())
+        sys.stdout.write("".join(f"{line}\n" for line in moved) + as_text(shown, terminal_width(), hidden))
     return outcome(whole, movement)
+
+
+def terminal_width() -> int:
+    """The columns of the terminal, or of COLUMNS; as many as read well where there is none."""
+    return shutil.get_terminal_size((_COLUMNS, 0)).columns
+
+
+def _load(args: argparse.Namespace, paths: list[Path]) -> "DumpSet":
+    """The dumps of files and folders, or of one bundle, where they lie inside the answers of the nodes."""
+    from oncall.flight_recorder import load_paths
+
+    bundle = next((path for path in paths if (path / "manifest.json").is_file()), None)
+    if bundle is None:
+        return load_paths(paths, prefix=args.prefix, whole=args.print, processes=args.processes)
+    if len(paths) > 1:
+        raise UsageError(f"{bundle} is a bundle, which is judged alone", "compare two with --since")
+    from oncall.bundle.store import Bundle
+    from oncall.report.manual_dump import dumps_of
+
+    dumps = dumps_of(Bundle.open(bundle))
+    if dumps is None:
+        raise UsageError(f"{bundle}: no Flight Recorder dump was fetched into this bundle")
+    return dumps
+
+
+def _list(dumps: "DumpSet", ranks: set[int] | None, groups: list[str] | None) -> int:
+    from oncall.flight_recorder.listing import list_entries
+
+    sys.stdout.writelines(f"{line}\n" for line in list_entries(dumps, ranks, groups))
+    listed = any(ranks is None or rank in ranks for rank in dumps.dumps)
+    if not listed:
+        sys.stderr.write("oncall: no usable dump\n")
+    return NOTHING_FOUND if listed else NO_EVIDENCE
+
+
+def _findings(analysis: "Analysis") -> int:
+    return len(analysis.origins) + len(analysis.undecided)
+
+
+def _tell_unknown(names: list[str] | None, groups: "Groups") -> None:
+    from oncall.flight_recorder.narrowing import unknown_names
+
+    unknown = unknown_names(groups, names or ())
+    if unknown:
+        there = ", ".join(sorted({group.label for group in groups.known})) or "none"
+        sys.stderr.write(
+            f"oncall: --groups: no group is called {neutral(', '.join(unknown))}; there are: {neutral(there)}\n"
+        )
 
 
 def outcome(analysis: "Analysis", movement: "Movement | None" = None) -> int:
@@ -108,20 +160,6 @@ def _refuse_unknown(ranks: set[int] | None, dumps: "DumpSet", analysis: "Analysi
 def _within(option: str, given: int | None, most: int) -> None:
     if given is not None and not 1 <= given <= most:
         raise UsageError(f"{option} must be between 1 and {most:,}")
-
-
-def _refuse_bundles(paths: list[Path]) -> None:
-    """The dumps of a bundle lie inside its nodes' answers, where a search for files finds none."""
-    for path in paths:
-        if (path / "manifest.json").is_file():
-            raise UsageError(f"{path} is the bundle of a triage", f"`oncall replay {path}` judges its dumps")
-
-
-def _tell_refused(dumps: "DumpSet") -> None:
-    for refused in dumps.refused:
-        sys.stderr.write(f"oncall: {neutral(refused.source)}: {neutral(refused.reason)}\n")
-    if not dumps.dumps:
-        sys.stderr.write("oncall: no usable dump\n")
 
 
 def _ranks(text: str) -> set[int]:

@@ -25,7 +25,9 @@ def coverage_of(dumps: DumpSet, groups: Groups, old: Mapping[int, int]) -> Cover
     active = [d.rank for d in dumps.dumps.values() if d.only_active]
     if active:
         notes.append(f"{len(active)} dumps list active operations only: what they do not list may have completed")
-    spans = [(d.span_s, d.total) for d in dumps.dumps.values() if d.wrapped and d.span_s is not None]
+    # A dump of active operations does not tell how far the ring reaches back: they are few, and lie apart.
+    wrapped = [d for d in dumps.dumps.values() if d.wrapped and not d.only_active]
+    spans = [(d.span_s, d.total) for d in wrapped if d.span_s is not None and d.total > 1]
     if spans:
         span_s, entries = min(spans)
         notes.append(

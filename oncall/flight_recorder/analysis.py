@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from oncall.flight_recorder.absent import coverage_of
 from oncall.flight_recorder.collector import without_collector
+from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.groups import resolve
-from oncall.flight_recorder.model import Analysis, DumpSet, Grade, Kind, Origin, Refused, Share, Undecided
+from oncall.flight_recorder.model import Analysis, DumpSet, Frame, Grade, Kind, Origin, Refused, Share, Undecided
 from oncall.flight_recorder.origins import Finder
 from oncall.flight_recorder.skew import FAR_BEHIND, hours_before, of_another_time
 from oncall.flight_recorder.tables import tables
@@ -47,7 +48,17 @@ def _analysed(dumps: DumpSet, world_size: int | None, still: bool) -> Analysis:
         origins = undecided = ()
     if still and not origins and not undecided:
         undecided = (Undecided(graph.waiting, None, None, Share(0, len(graph.waiting)), _STANDS),)
-    return Analysis(tuple(origins), tuple(undecided), coverage, graph.waiting, motion, tables(graph, origins))
+    open_parts = tuple(replace(part, victim_frame=_waits_at(part, graph)) for part in undecided)
+    return Analysis(tuple(origins), open_parts, coverage, graph.waiting, motion, tables(graph, origins))
+
+
+def _waits_at(part: Undecided, graph: Graph) -> Frame | None:
+    """Where those call it that joined the operation which the chains end at."""
+    for unit, standing in graph.standings.items():
+        if (graph.groups.known[unit.group], unit.seq) == (part.group, part.seq):
+            sites = (call_site(standing.ops.get(rank)) for rank in standing.joined)
+            return next((site for site in sites if site is not None), None)
+    return None
 
 
 def _of_another_incident(dumps: DumpSet, graph: Graph) -> tuple[int, ...]:

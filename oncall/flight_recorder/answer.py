@@ -56,6 +56,7 @@ def _undecided_json(row: Undecided) -> dict[str, Any]:
         "seq": row.seq,
         "explains": {"ranks": row.explains.ranks, "waiting": row.explains.waiting},
         "reason": row.reason,
+        "victim_frame": _frame_json(row.victim_frame),
     }
 
 
@@ -67,6 +68,7 @@ def _hop_json(hop: Hop) -> dict[str, Any]:
         "op": hop.op,
         "held_by": list(hop.held_by),
         "why": hop.why,
+        "frame": _frame_json(hop.frame),
     }
 
 

@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from oncall.flight_recorder.layout import columns_that_fit, laid_out
+from oncall.neutral import neutral
 from oncall.run.nodes import name_folded
+
+_LONGEST_HEADING = 32
 
 
 class CellState(StrEnum):
@@ -49,7 +53,9 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTable:
-    """Sequence numbers around a divergence against the ranks of a group that behaved alike, the smallest set first.
+    """Sequence numbers around a divergence against the ranks of a group that behaved alike.
+
+    The sets with an accused rank come first, then the smallest.
 
     `columns` are folded ranks (`0-4,6`), `waiting` counts the ranks at this group's operations, `more` the sets of
     ranks beyond the last column.
@@ -72,16 +78,31 @@ def cell_text(cell: Cell, row: TableRow) -> str:
     return f"{cell.operation}{size}{dtype}{site} {cell.state}"
 
 
-def as_lines(table: CollectiveTable) -> Iterator[str]:
-    """The table as text; `>` marks the row where they diverge."""
-    lines = [["  seq", *map(name_folded, table.columns)]]
-    lines += [
-        [f"{'> ' if row.bad else '  '}{row.sequence}", *(cell_text(cell, row) for cell in row.cells)]
+def as_lines(table: CollectiveTable, width: int | None = None) -> Iterator[str]:
+    """The table as text; `>` marks the row where they diverge.
+
+    Within `width` columns: those that have no room are counted, the largest set, which is the last, always has.
+    """
+    grid = [["  seq", *map(_heading, table.columns)]]
+    grid += [
+        [f"{'> ' if row.bad else '  '}{row.sequence}", *(neutral(cell_text(cell, row)) for cell in row.cells)]
         for row in table.rows
     ]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    yield f"group {table.group}: {table.waiting} ranks wait in it"
-    for line in lines:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-    if table.more:
-        yield f"  and {table.more} more sets of ranks"
+    shown = columns_that_fit(grid, width)
+    yield f"group {neutral(table.group)}: {counted(table.waiting, 'rank waits', 'ranks wait')} in it"
+    yield from laid_out([[line[0], *(line[place] for place in shown)] for line in grid], width)
+    hidden = table.more + len(table.columns) - len(shown)
+    if hidden:
+        yield f"  and {counted(hidden, 'more set', 'more sets')} of ranks"
+
+
+def counted(number: int, one: str, more: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else more}"
+
+
+def _heading(ranks: str) -> str:
+    """A set of ranks as it heads a column; of one in many pieces the first."""
+    if len(ranks) <= _LONGEST_HEADING:
+        return name_folded(ranks)
+    return f"{name_folded(ranks[:_LONGEST_HEADING].rpartition(',')[0])}, ..."

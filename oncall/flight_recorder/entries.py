@@ -8,7 +8,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from oncall.flight_recorder.model import Ends, Frame, Op, Signature, Stack
+from oncall.flight_recorder.model import STATES, Ends, Frame, Op, Signature, Stack
 
 MAX_FRAMES = 128
 MAX_TEXT = 512
@@ -36,6 +36,7 @@ _OP_ALIASES = {
 _NUMBERS = ("record_id", "collective_seq_id", "p2p_seq_id", "time_created_ns")
 _PROGRESS = ("pg_id", "process_group", "state", "retired", "frames")
 _CALL = ("profiling_name", "is_p2p", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_STATES = {state: state for state in STATES}
 _own_fields = itemgetter(*_NUMBERS, *_PROGRESS)
 _call_fields = itemgetter(*_CALL)
 _ABSENT = dict.fromkeys((*_NUMBERS, *_PROGRESS, *_CALL))
@@ -90,8 +91,8 @@ class EntryReader:
         if not device:
             done = [over or flag is True for over, flag in zip(done, retired, strict=True)]
         ops = [
-            Op(record, name, seq, p2p_seq, call.signature, over, time if time > 0 else None, stack, call.peers)
-            for record, name, seq, p2p_seq, call, over, time, stack in zip(
+            Op(record, name, seq, p2p_seq, call.signature, over, time if time > 0 else None, stack, call.peers, told)
+            for record, name, seq, p2p_seq, call, over, time, stack, told in zip(
                 records,
                 map(self._texts.setdefault, names, names),
                 seqs,
@@ -100,6 +101,7 @@ class EntryReader:
                 done,
                 times,
                 self._read_stacks(frames),
+                [_STATES.get(state) if type(state) is str else None for state in states],
                 strict=True,
             )
         ]

@@ -80,6 +80,10 @@ Ends = tuple[int, int] | tuple[None, None]
 """Group-local (source, destination) of a send or receive; None where its name does not tell, as of any source."""
 
 
+STATES = ("scheduled", "started", "completed")
+"""What the recorder writes under `state` (torch 2.13, `c10d/FlightRecorderDetail.hpp`)."""
+
+
 class Op(NamedTuple):
     """One recorded operation of one rank; `record` orders a rank's own operations and nothing else."""
 
@@ -94,6 +98,8 @@ class Op(NamedTuple):
     stack: Stack
     peers: Ends | None
     """Of a send or receive only."""
+    state: str | None
+    """As the file has it, of those in `STATES`."""
 
 
 _UNDESCRIBED = {"", "undefined"}
@@ -186,7 +192,7 @@ class DumpSet:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One step of a chain: `rank` waits on an operation; `held_by` is who holds it up, and `why`."""
+    """One step of a chain: `rank` waits on an operation, called at `frame`; `held_by` is who holds it up, and `why`."""
 
     rank: int
     group: Group
@@ -194,6 +200,7 @@ class Hop:
     op: str
     held_by: tuple[int, ...]
     why: str
+    frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +239,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Waiting that the dumps cannot explain; the dumps of the `deciding` ranks, or else their stacks, would decide."""
+    """Waiting that the dumps cannot explain; the dumps of the `deciding` ranks, or else their stacks, would decide.
+
+    `victim_frame` is where the others wait.
+    """
 
     deciding: tuple[int, ...]
     group: Group | None
     seq: int | None
     explains: Share
     reason: str
+    victim_frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)

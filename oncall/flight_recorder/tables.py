@@ -1,7 +1,7 @@
 """Lays out what the groups of a hang did around it."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from oncall.flight_recorder.collective_table import Cell, CellState, CollectiveTable, TableRow
@@ -41,16 +41,18 @@ def tables(graph: Graph, origins: Sequence[Origin]) -> tuple[CollectiveTable, ..
         for group, _ in waiting.most_common():
             around.setdefault(group, min(front.seq for front in fronts if front.group == group))
     chosen = ((group, seq) for group, seq in around.items() if group not in mixed)
-    return tuple(_table(graph, group, seq, waiting[group]) for group, seq in islice(chosen, _MOST_TABLES))
+    accused = frozenset(rank for origin in origins for rank in origin.ranks)
+    return tuple(_table(graph, group, seq, waiting[group], accused) for group, seq in islice(chosen, _MOST_TABLES))
 
 
-def _table(graph: Graph, number: int, at: int, waiting: int) -> CollectiveTable:
+def _table(graph: Graph, number: int, at: int, waiting: int, accused: Collection[int]) -> CollectiveTable:
+    """Ranks that behaved alike are a column, those with an accused one first: a narrow screen shows the first ones."""
     group = graph.groups.known[number]
     seqs = range(max(0, at - _BEFORE), at + _AFTER + 1)
     alike: dict[tuple[Cell, ...], list[int]] = defaultdict(list)
     for rank in group.ranks:
         alike[tuple(_history(graph.views.get(rank), number, seqs))].append(rank)
-    ordered = sorted(alike.items(), key=lambda column: (len(column[1]), column[1]))
+    ordered = sorted(alike.items(), key=lambda column: (set(column[1]).isdisjoint(accused), len(column[1]), column[1]))
     shown = ordered[: _MOST_COLUMNS - 1] + ordered[-1:] if len(ordered) > _MOST_COLUMNS else ordered
     rows = [_row(seq, tuple(cells[i] for cells, _ in shown), seq == at) for i, seq in enumerate(seqs)]
     return CollectiveTable(

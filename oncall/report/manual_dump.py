@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from oncall.bundle.evidence import Evidence
 from oncall.bundle.store import Bundle
-from oncall.flight_recorder import Analysis, analyse
+from oncall.flight_recorder import Analysis, DumpSet, analyse
 from oncall.playbook.sources import LiveSource
 from oncall.probes.catalogue import DUMP_REQUEST, PROBES
 from oncall.readings.case import Case
 from oncall.readings.dump_list import dump_list
-from oncall.readings.fresh_dumps import loaded_dumps
+from oncall.readings.fresh_dumps import fresh_dumps, loaded_dumps
 from oncall.report.triage import Listener, case_of, live_source
 
 _WRITTEN_WITHIN_S = 20.0
@@ -46,14 +46,34 @@ async def dump_now(bundle: Bundle, listen: Listener) -> ManualDump:
             return ManualDump((), refused, (), None)
         await _written(source, case, len(asked), began)
         evidence = await source.put(PROBES["flight_recorder"], case)
-    age_limit_s = time.monotonic() - began + _SLACK_S
-    listed = dump_list(evidence)
-    fresh = {file.source for file in listed.files if file.age_s is not None and file.age_s <= age_limit_s}
-    loaded = loaded_dumps(evidence)
-    dumps = replace(loaded, dumps={rank: dump for rank, dump in loaded.dumps.items() if dump.source in fresh})
+    dumps = _since(evidence, time.monotonic() - began)
     late = tuple(rank for rank in asked if rank not in dumps.dumps)
     analysis = analyse(dumps, world_size=case.run.ranks.world_size) if dumps.dumps else None
     return ManualDump(asked, refused, late, analysis)
+
+
+def dumps_of(bundle: Bundle) -> DumpSet | None:
+    """The dumps that lie in a bundle: those that were asked for, or those of the hang; None where none were fetched."""
+    evidence, request = bundle.evidence("flight_recorder"), bundle.evidence(DUMP_REQUEST.name)
+    if evidence is None:
+        return None
+    fetched = [answer.started for answer in evidence.answers.values()]
+    if request is not None and request.answers and fetched:
+        began = min(answer.started for answer in request.answers.values())
+        return _since(evidence, (max(fetched) - began).total_seconds())
+    case = case_of(bundle)
+    case.add(evidence)
+    found = fresh_dumps(case)
+    return None if found is None else found.dumps
+
+
+def _since(evidence: Evidence, seconds: float) -> DumpSet:
+    """The dumps no older than that; a file of an earlier hang lies in the same folder."""
+    young = [f for f in dump_list(evidence).files if f.age_s is not None and f.age_s <= seconds + _SLACK_S]
+    # One that was reduced on its node has lost the host's name.
+    fresh = {name for file in young for name in (file.source, file.path)}
+    loaded = loaded_dumps(evidence)
+    return replace(loaded, dumps={rank: dump for rank, dump in loaded.dumps.items() if dump.source in fresh})
 
 
 def _requests(evidence: Evidence) -> tuple[tuple[int, ...], dict[int, str]]:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -74,17 +75,23 @@ def test_options_of_fr_out_of_range(
     assert expected in capsys.readouterr().err
 
 
-def test_fr_sends_who_gives_a_bundle_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fr", str(BUNDLE)]) == 2
-    assert f"`oncall replay {BUNDLE}`" in capsys.readouterr().err
+def test_fr_judges_one_bundle_alone(dumps: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fr", str(BUNDLE), str(dumps)]) == 2
+    assert f"{BUNDLE} is a bundle" in capsys.readouterr().err
+
+
+def test_a_bundle_without_dumps_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(BUNDLE, tmp_path / "bundle")
+    shutil.rmtree(tmp_path / "bundle" / "evidence" / "flight_recorder")
+    assert main(["fr", str(tmp_path / "bundle")]) == 2
+    assert "no Flight Recorder dump was fetched" in capsys.readouterr().err
 
 
 def test_a_listing_of_no_dump_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rank_0").write_text("junk")
     assert main(["fr", "--print", str(tmp_path)]) == 12
     said = capsys.readouterr()
-    assert said.out == ""
-    assert "rank_0: not a Flight Recorder dump" in said.err
+    assert said.out.startswith("rank 0: not read: not a Flight Recorder dump")
     assert "no usable dump" in said.err
 
 
