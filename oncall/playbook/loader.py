@@ -13,6 +13,7 @@ from oncall.playbook.document import Document, read_document
 from oncall.playbook.lint import lint
 from oncall.playbook.model import Playbook
 from oncall.run.strict import check
+from oncall.run.text_file import read_text
 
 MAX_BYTES = 1024 * 1024
 _EXTENDS = "extends"
@@ -66,19 +67,7 @@ def load_file(path: Path) -> Playbook:
         UsageError: the file cannot be read.
         ConfigError: as `load`.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a playbook is a few hundred lines of YAML")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError([f"{path}:{line}: byte {error.start} is no UTF-8; a playbook is YAML in UTF-8"]) from error
-    return parse(text, str(path))
+    return parse(read_text(path, MAX_BYTES, "a playbook is a few hundred lines of YAML in UTF-8"), str(path))
 
 
 def parse(text: str, file: str) -> Playbook:

@@ -16,12 +16,14 @@ from oncall.run.model import Run
 from oncall.run.nodes import expand_hosts
 from oncall.run.ranks import RankMap, parse_rank_map
 from oncall.run.strict import check
+from oncall.run.text_file import read_text
 
 MAX_BYTES = 1024 * 1024
 MAX_MAP_BYTES = 256 * 1024 * 1024
 """A rank map of a million ranks, every field known."""
 
 _HINT = "`oncall init RUN` writes a run file with every key explained"
+_MAP_HINT = "`oncall ranks RUN --save` writes a rank map; without `[ranks] file` it is found from the processes"
 
 _HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
@@ -65,25 +67,7 @@ def load(path: Path) -> Run:
         UsageError: the file cannot be read.
         ConfigError: it is no TOML, or has mistakes; all of them are listed, with key and line.
     """
-    return parse(read_text(path), str(path), default_name=path.stem)
-
-
-def read_text(path: Path) -> str:
-    """The text of a run file. Raises UsageError where it cannot be read, or is no text of a run file's size."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        text = data.decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(
-            f"{path}:{line}: is no UTF-8 text", "a run file is TOML, as `oncall init` writes it"
-        ) from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a run file is a page of TOML")
-    return text
+    return parse(read_text(path, MAX_BYTES, _HINT), str(path), default_name=path.stem)
 
 
 def parse(text: str, file: str, *, default_name: str) -> Run:
@@ -142,22 +126,15 @@ def load_ranks(run_file: Path, run: Run) -> RankMap | None:
     """The rank map that a run file names, relative to its folder; None where it names none.
 
     Raises:
-        ConfigError: the file cannot be read, or has mistakes; all of them are listed.
+        UsageError: the file cannot be read.
+        ConfigError: it is not there, or has mistakes; all of them are listed.
     """
     if run.ranks.file is None:
         return None
     path = run_file.parent / Path(run.ranks.file).expanduser()
-    hint = "`oncall ranks RUN --save` writes a rank map; without `[ranks] file` it is found from the processes"
-    try:
-        if not path.is_file():
-            raise ConfigError([f"{path}: there is no such file; `[ranks] file` of {run_file} names it"], hint)
-        if path.stat().st_size > MAX_MAP_BYTES:
-            raise ConfigError([f"{path}: is larger than {MAX_MAP_BYTES >> 20} MiB"], hint)
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}"], hint) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: is no UTF-8 text"], hint) from error
+    if not os.path.isfile(path):
+        raise ConfigError([f"{path}: no such file to be read; `[ranks] file` of {run_file} names it"], _MAP_HINT)
+    text = read_text(path, MAX_MAP_BYTES, _MAP_HINT)
     ranks = parse_rank_map(text, str(path), world_size=run.ranks.world_size)
     hosts = {place.host for place in ranks.places.values()}
     if hosts.isdisjoint(expand_hosts(run.nodes)):

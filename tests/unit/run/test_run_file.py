@@ -142,12 +142,13 @@ def test_what_is_no_run_file_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("a" * 300, "a/" + "b" * 5000, "folder", "pipe"):
         with pytest.raises(UsageError, match=r"no such run file|no run file for"):
             find(name)
-    with (tmp_path / "huge.toml").open("wb") as file:
-        file.truncate(1 << 30)
+    (tmp_path / "huge.toml").write_text("é" * (1 << 20))
     with pytest.raises(UsageError, match="is larger than 1 MiB"):
         load(tmp_path / "huge.toml")
+    with pytest.raises(UsageError, match="is larger than 1 MiB"):
+        load(Path("/dev/zero"))
     (tmp_path / "latin.toml").write_bytes(b'nodes = "n1"\n# \xe9\n')
-    with pytest.raises(UsageError, match=r"latin.toml:2: is no UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"latin.toml:2: byte 15 is no UTF-8"):
         load(tmp_path / "latin.toml")
     with pytest.raises(UsageError, match="Is a directory"):
         load(tmp_path / "folder.toml")
@@ -173,8 +174,8 @@ def test_a_file_of_the_runs_name_does_not_stand_in_front_of_its_run_file(
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (None, "there is no such file; `[ranks] file` of"),
-        (b"\xff", "is no UTF-8 text"),
+        (None, "no such file to be read; `[ranks] file` of"),
+        (b"\xff", "map.csv:1: byte 0 is no UTF-8"),
         (b"rank,host\n0,n1.example.com\n", "its hosts, as n1.example.com, are none of the `nodes` of"),
     ],
 )
