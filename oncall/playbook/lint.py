@@ -1,13 +1,14 @@
 """What must hold of a playbook before it is walked."""
 
-import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from oncall.playbook.alerts import alert_names
-from oncall.playbook.lint_commands import lint_by_hand, near, unlisted_metrics
+from oncall.playbook.lint_commands import lint_by_hand, unlisted_metrics
 from oncall.playbook.model import Action, Ending, Playbook
 from oncall.readings.finding import UNKNOWN
 from oncall.readings.registry import READINGS
+from oncall.run.strict import near
+from oncall.run.templates import field_mistakes
 
 Path = tuple[str, ...]
 
@@ -84,7 +85,7 @@ def _lint_conclusion(playbook: Playbook, name: str) -> Iterator[tuple[Path, str]
         texts.append(((*place, "say"), action.say))
         yield from _lint_action(place, action)
     for path, text in texts:
-        yield from ((path, problem) for problem in _text_problems(text))
+        yield from ((path, problem) for problem in field_mistakes(text, TEXT_FIELDS))
 
 
 def _lint_action(here: Path, action: Action) -> Iterator[tuple[Path, str]]:
@@ -97,17 +98,6 @@ def _lint_action(here: Path, action: Action) -> Iterator[tuple[Path, str]]:
     if len(ways) > 1:
         yield here, "has more than one of `command`, `by hand` and `ask`; make it two actions"
     yield from _lint_by_hand((*here, "by hand"), action.by_hand)
-
-
-def _text_problems(text: str) -> Iterator[str]:
-    try:
-        fields = [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
-    except ValueError as error:
-        yield f"{error}; a brace that is meant is written twice"
-        return
-    for field in fields:
-        if field not in TEXT_FIELDS:
-            yield f"nothing fills `{{{field}}}`{near(field, TEXT_FIELDS) or _there_are(TEXT_FIELDS)}"
 
 
 def _lint_reach(playbook: Playbook) -> Iterator[tuple[Path, str]]:
@@ -135,7 +125,3 @@ def _walk(playbook: Playbook, name: str, trail: Path, reached: set[str]) -> Iter
     for target in step.branches.values() if step else ():
         yield from _walk(playbook, target, (*trail, name), reached)
     reached.add(name)
-
-
-def _there_are(fields: Iterable[str]) -> str:
-    return f"; there are {', '.join(f'`{{{field}}}`' for field in fields)}"

@@ -3,10 +3,11 @@
 import difflib
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 
 from oncall.playbook.by_hand import FIELDS, Where, split
+from oncall.run.strict import near
 from oncall.signals.vocabulary import SIGNALS
 
 _FIELD = re.compile(r"(?<![$\w\]])\{([a-z_]+)\}")
@@ -56,13 +57,6 @@ def unlisted_metrics(text: str) -> Iterator[str]:
     for command in split(text):
         if command.where is Where.PROMETHEUS:
             yield from (name for name in _names(command.text) if name.startswith(_FAMILIES[0]) and name not in _METRICS)
-
-
-def near(word: str, known: object) -> str:
-    """`; did you mean ...?`, where one of the names that are known is like this one."""
-    names = list(known) if isinstance(known, dict | list | tuple | Mapping) else []
-    alike = difflib.get_close_matches(word, names, n=1)
-    return f"; did you mean `{alike[0]}`?" if alike else ""
 
 
 def _lint_fields(text: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from oncall.run.nodes import expand_hosts
-from oncall.run.templates import template_mistakes
+from oncall.run.templates import FIELDS, field_mistakes
 
 Where = Callable[..., str]
 """The place of a key, `run42.toml:3: actions.stop`, given its path."""
@@ -62,7 +62,7 @@ def _is_host(text: str) -> bool:
 def _of_actions(actions: Mapping[str, Any], where: Where) -> Iterator[str]:
     for name, template in actions.items():
         if isinstance(template, str):
-            yield from (f"{where('actions', name)}: {mistake}" for mistake in template_mistakes(template))
+            yield from (f"{where('actions', name)}: {mistake}" for mistake in field_mistakes(template, FIELDS))
 
 
 def _of_address(url: object, place: str) -> Iterator[str]:

@@ -74,7 +74,7 @@ def _in_words(message: str, value: Any, annotation: Any) -> str:
         if isinstance(told, msgspec.Meta) and told.description
     ]
     if choices and message.startswith("Invalid enum value"):
-        return f"{value!r} is none of {', '.join(map(repr, choices))}{_near(str(value), choices)}"
+        return f"{value!r} is none of {', '.join(map(repr, choices))}{near(str(value), choices)}"
     if described and "matching regex" in message:
         return f"expected {described[0]}, got {value!r:.60}"
     return message.replace(" | null", "").replace("`object`", "`table`")
@@ -98,9 +98,10 @@ def _is_struct(annotation: Any) -> bool:
 
 def _unknown(key: str, known: Mapping[str, object]) -> str:
     there = ", ".join(sorted(known))
-    return f"unknown key{_near(key, known) or f'; known here: {there}'}"
+    return f"unknown key{near(key, known) or f'; known here: {there}'}"
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean `{near[0]}`?" if near else ""
+def near(word: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?`, where one of the names that are known is like this one; else nothing."""
+    alike = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean `{alike[0]}`?" if alike else ""

@@ -2,28 +2,28 @@
 
 import shlex
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from oncall.run.nodes import fold_hosts
+from oncall.run.strict import near
 
 FIELDS = ("host", "hosts", "run", "step", "reason")
 """What a template may hold in braces."""
 
 
-def template_mistakes(template: str) -> list[str]:
-    """What is wrong with a template: braces that do not match, fields that nothing fills, fields with a format."""
+def field_mistakes(text: str, known: Sequence[str]) -> Iterator[str]:
+    """What is wrong in braces: those that do not match, fields that nothing fills, fields with a format."""
     try:
-        fields = [part[1:] for part in string.Formatter().parse(template) if part[1] is not None]
+        fields = [(name, form or conversion) for _, name, form, conversion in string.Formatter().parse(text)]
     except ValueError as error:
-        return [f"{error}; a brace that is meant is written twice"]
-    known = ", ".join(f"{{{field}}}" for field in FIELDS)
-    mistakes = []
-    for name, form, conversion in fields:
-        if name not in FIELDS:
-            mistakes.append(f"nothing fills {{{name}}}; known are {known}")
-        elif form or conversion:
-            mistakes.append(f"write {{{name}}} with nothing after the name: it is filled in quoted for the shell")
-    return mistakes
+        yield f"{error}; a brace that is meant is written twice"
+        return
+    for name, extra in fields:
+        if name is not None and name not in known:
+            there = ", ".join(f"`{{{field}}}`" for field in known)
+            yield f"nothing fills `{{{name}}}`{near(name, known) or f'; there are {there}'}"
+        elif extra:
+            yield f"write `{{{name}}}` with nothing after the name: it is filled in as it is"
 
 
 def fill(template: str, run: str, hosts: tuple[str, ...], texts: Mapping[str, str]) -> list[str | None]:

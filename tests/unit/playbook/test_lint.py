@@ -110,6 +110,11 @@ def test_the_good_one_is_good() -> None:
         ),
         ("cause: '{what}'", "cause: '{who}'", "tiny.yaml:23: nothing fills `{who}`; there are `{run}`, `{what}`, "),
         ("cause: '{what}'", "cause: '{what'", "tiny.yaml:23: expected '}' before end of string; a brace"),
+        (
+            "cause: '{what}'",
+            "cause: '{what:>999999999}'",
+            "tiny.yaml:23: write `{what}` with nothing after the name",
+        ),
         ("Exclude {hosts}.", "Exclude {host}.", "tiny.yaml:25: nothing fills `{host}`; did you mean `hosts`?"),
         (
             "command: exclude",
