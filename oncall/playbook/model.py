@@ -45,7 +45,7 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Conclusion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A leaf. Texts may hold `{who}`, `{what}`, `{hosts}`, `{run}`, `{step}` and the contacts of the run file."""
+    """A leaf. Its texts may hold what `TEXT_FIELDS` of `oncall.playbook.lint` names."""
 
     title: str
     ending: Ending

@@ -19,8 +19,7 @@ _SERIES = re.compile(r"(?:run:)?(?:train|DCGM)_\w+(?::\w+)?")
 def runbook(run: Run, playbooks: Sequence[Playbook]) -> tuple[Block, ...]:
     """The manual of a run: the site, then a chapter for each playbook in the order of the shipped alert rules."""
     chapters = sorted(playbooks, key=lambda playbook: place_of(playbook.alert))
-    told = [*site_pages(run, chapters), *(block for playbook in chapters for block in _chapter(run, playbook))]
-    return tuple(told)
+    return (*site_pages(run, chapters), *(block for playbook in chapters for block in _chapter(run, playbook)))
 
 
 def _chapter(run: Run, playbook: Playbook) -> Iterator[Block]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from oncall.neutral import neutral
 from oncall.report.against import against
 from oncall.report.durations import dollars, duration
+from oncall.report.numbered import numbered
 
 if TYPE_CHECKING:
     from oncall.report.model import Report
@@ -61,13 +62,9 @@ def _unseen(report: "Report") -> Iterator[str]:
 
 
 def _actions(report: "Report") -> Iterator[str]:
-    number, said = 0, None
-    for action in report.actions:
-        if action.say != said:
-            number, said = number + 1, action.say
-            yield f"{number}. {_plain(action.say)}"
-        if action.command:
-            yield f"   {_code(action.command)}"
+    for number, say, actions in numbered(report.actions):
+        yield f"{number}. {_plain(say)}"
+        yield from (f"   {_code(action.command)}" for action in actions if action.command)
     if report.escalate:
         yield f"- escalate: {_plain(report.escalate)}"
 

@@ -55,7 +55,7 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `kind` is from the vocabulary in the README, None where no cause is named; so are ranks and hosts.
+    """The answer. `kind` is one of `oncall.readings.kinds`, None where no cause is named; so are ranks and hosts.
 
     `rests_on` names the findings; `against` those that speak against it.
     """

@@ -9,10 +9,11 @@ from oncall.neutral import neutral
 from oncall.report.against import against
 from oncall.report.durations import dollars, duration
 from oncall.report.model import Report
+from oncall.report.numbered import numbered
 
 _WIDTH = 100
 _LABEL = 10
-_SOURCES = {"flight_recorder": "dumps", "process": "process", "stack": "stack", "kernel": "kernel"}
+_SOURCES = {"flight_recorder": "dumps"}
 _MOST_SUSPECTS = 8
 _MOST_ROWS = 3
 
@@ -62,14 +63,9 @@ def _at(report: Report) -> str:
 
 
 def _do(report: Report) -> Iterator[str]:
-    number = 0
-    said = None
-    for action in report.actions:
-        if action.say != said:
-            number, said = number + 1, action.say
-            yield from _labelled("DO" if number == 1 else "", f"{number}  {action.say}")
-        if action.command:
-            yield f"{'':{_LABEL}}   $ {action.command}"
+    for number, say, actions in numbered(report.actions):
+        yield from _labelled("DO" if number == 1 else "", f"{number}  {say}")
+        yield from (f"{'':{_LABEL}}   $ {action.command}" for action in actions if action.command)
 
 
 def _evidence(report: Report) -> Iterator[str]:
@@ -110,10 +106,10 @@ def _metrics(report: Report) -> Iterator[str]:
 
 def _alerts(report: Report) -> Iterator[str]:
     for index, alert in enumerate((report.alerts or ())[:_MOST_SUSPECTS]):
-        quiet = [f"silenced by {each}" for each in alert.silenced_by]
-        quiet += [f"inhibited by {each}" for each in alert.inhibited_by]
-        told = "; ".join([f"{alert.name} since {alert.since:%H:%M} UTC", alert.summary or "", *quiet])
-        yield from _labelled("ALERTS" if index == 0 else "", told.replace("; ;", ";").rstrip("; "))
+        told = [f"{alert.name} since {alert.since:%H:%M} UTC", *filter(None, [alert.summary])]
+        told += [f"silenced by {each}" for each in alert.silenced_by]
+        told += [f"inhibited by {each}" for each in alert.inhibited_by]
+        yield from _labelled("ALERTS" if index == 0 else "", "; ".join(told))
 
 
 def _seen(report: Report) -> Iterator[str]:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from oncall.console.glyphs import Glyphs
-from oncall.console.lines import Row, Span, Tone, plain_row, say
+from oncall.console.lines import Line, Row, Span, Tone, plain_row, say
 from oncall.console.snapshot import Snapshot
 from oncall.report.against import against
+from oncall.report.numbered import numbered
 
 if TYPE_CHECKING:
     from oncall.readings.alert_set import AlertRow
@@ -73,14 +74,13 @@ def actions(snapshot: Snapshot) -> list[Row]:
     if report is None:
         return [_action_row("do", " DO", (Span(_why_nothing(snapshot), Tone.DIM),))]
     rows: list[Row] = []
-    number, said = 0, None
-    for index, action in enumerate(report.actions):
-        again = action.say == said
-        number, said = number + (not again), action.say
-        head = () if again else (Span(f"{number} ", Tone.STRONG), say(action.say))
-        command = (say(f"  $ {action.command}", Tone.DIM),) if action.command else ()
-        label = " DO" if index == 0 else ""
-        rows.append(_action_row(f"do {index}", label, (*head, *command), copies=action.command, about=runnable(action)))
+    for number, words, together in numbered(report.actions):
+        head: Line = (Span(f"{number} ", Tone.STRONG), say(words))
+        for action in together:
+            command = (say(f"  $ {action.command}", Tone.DIM),) if action.command else ()
+            key, label = f"do {len(rows)}", "" if rows else " DO"
+            rows.append(_action_row(key, label, (*head, *command), copies=action.command, about=runnable(action)))
+            head = ()
     if not rows:
         rows.append(_action_row("do", " DO", (Span("nothing", Tone.GOOD),)))
     return rows
