@@ -1,9 +1,8 @@
 """The numbers in a file's name that may be the rank that wrote it; which of them it is, the whole set tells."""
 
 import re
-from pathlib import PurePosixPath
 
-_SUFFIXES = {".gz", ".zst", ".json", ".pkl", ".pickle"}
+_SUFFIXES = {"gz", "zst", "json", "pkl", "pickle"}
 _NUMBER = re.compile(r"[0-9]+")
 _AFTER_RANK = re.compile(r"(?<!local)(?<!local[_.-])(?:rank[_.-]?|(?<![a-z0-9])r(?=[0-9]+(?:[_.-]|$)))([0-9]+)", re.I)
 _MOST_DIGITS = 7
@@ -25,7 +24,7 @@ def numbers_in(name: str, prefix: str | None) -> dict[Place, int]:
     """
     base = _bare(name)
     if prefix is not None:
-        start = PurePosixPath(prefix).name
+        start = _file_of(prefix)
         if not base.startswith(start):
             return {}
         base = base[len(start) :]
@@ -49,14 +48,20 @@ def form_of(name: str) -> str:
 
 def folder_of(name: str) -> str:
     """The folder that a file lies in, which is the host where each node has one; "" where none is given."""
-    return PurePosixPath(name).parent.name
+    return name.rpartition("/")[0].rpartition("/")[2]
 
 
 def _bare(name: str) -> str:
-    path = PurePosixPath(name)
-    while path.suffix in _SUFFIXES:
-        path = path.with_suffix("")
-    return path.name
+    base = _file_of(name)
+    while True:
+        stem, _, suffix = base.rpartition(".")
+        if not stem or suffix not in _SUFFIXES:
+            return base
+        base = stem
+
+
+def _file_of(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _readable(found: dict[Place, str]) -> dict[Place, int]:

@@ -2,11 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from oncall.flight_recorder.collective_table import Cell, CellState, CollectiveTable, TableRow
 from oncall.flight_recorder.frames import call_site
 from oncall.flight_recorder.model import Op, Origin
+from oncall.flight_recorder.transfer_table import transfer_tables
 from oncall.flight_recorder.units import RankView, Seat, State
 from oncall.flight_recorder.waits import Graph
 from oncall.run.nodes import fold_ranks
@@ -28,7 +29,7 @@ _STATES = {
 def tables(graph: Graph, origins: Sequence[Origin]) -> tuple[CollectiveTable, ...]:
     """What the groups of the origins did around them; without an origin, the groups that most ranks wait in.
 
-    Groups with sends and receives have none: their two ends share no sequence number.
+    Of a group with sends and receives, whose two ends share no sequence number, each two ranks have one.
     """
     mixed = {group for view in graph.views.values() for group in view.batches}
     fronts = [view.front for view in graph.views.values() if view.front is not None and view.front.rank is None]
@@ -42,7 +43,14 @@ def tables(graph: Graph, origins: Sequence[Origin]) -> tuple[CollectiveTable, ..
             around.setdefault(group, min(front.seq for front in fronts if front.group == group))
     chosen = ((group, seq) for group, seq in around.items() if group not in mixed)
     accused = frozenset(rank for origin in origins for rank in origin.ranks)
-    return tuple(_table(graph, group, seq, waiting[group], accused) for group, seq in islice(chosen, _MOST_TABLES))
+    collective = (_table(graph, group, seq, waiting[group], accused) for group, seq in chosen)
+    return tuple(islice(chain(collective, _transfers(graph, origins, mixed)), _MOST_TABLES))
+
+
+def _transfers(graph: Graph, origins: Sequence[Origin], mixed: Collection[int]) -> Iterator[CollectiveTable]:
+    for origin in origins:
+        if origin.group is not None and (number := graph.groups.known.index(origin.group)) in mixed:
+            yield from transfer_tables(graph, origin, number)
 
 
 def _table(graph: Graph, number: int, at: int, waiting: int, accused: Collection[int]) -> CollectiveTable:

@@ -58,6 +58,7 @@ def test_a_name_of_any_form_tells_the_rank(name: Callable[[int], str]) -> None:
     [
         ("/var/tmp/job7_rank_", "job7_rank_3", 3),
         ("rank_", "rank_2_node1", 2),
+        ("/var/tmp/traces/", "rank_2", 2),
         ("trace_rank_", "trace_rank_node02_1", 1),
         ("job7_rank_", "other_3", None),
     ],

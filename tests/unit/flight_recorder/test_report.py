@@ -98,6 +98,16 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert "(/workspace/training/pipeline/train.py:30)" in text, "a path stays in one piece"
 
 
+def test_the_command_keeps_to_the_width_of_the_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert cli.main(["fr", "--since", str(folder), str(folder)]) == 10
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 60 and "/workspace/" not in line] == []
+    assert max(map(len, lines)) > 40
+
+
 def test_a_narrow_table_keeps_the_accused_and_the_most_and_counts_the_rest() -> None:
     sets = ["10", *(str(rank) for rank in range(20, 29)), "30-63"]
     states = [CellState.NOT_ISSUED] + [CellState.WAITS] * 10
@@ -137,6 +147,41 @@ def test_a_ring_tells_each_of_its_steps_with_its_call_site() -> None:
     assert origin.kind is Kind.CYCLE
     steps = {(hop.rank, hop.group.name, hop.held_by, hop.frame.name if hop.frame else None) for hop in origin.chain}
     assert steps == {(0, "A", (1,), "use_A"), (1, "B", (0,), "use_B")}
+
+
+def transfer(name: str, **changed: Any) -> dict[str, Any]:
+    return entry(0, name, record=5, p2p_seq_id=1, is_p2p=True, **changed)
+
+
+def test_a_send_without_its_receive_has_a_table_with_both_ends() -> None:
+    """Ranks 2 and 3 of the job are 0 and 1 of the group; rank 3 waits in a collective instead of receiving."""
+    groups = {
+        name: {"name": name, "desc": desc, "ranks": "[2, 3]"} for name, desc in (("0", "default_pg"), ("1", "pp"))
+    }
+    pp = {"pg_id": 1, "process_group": ("1", "pp")}
+    dumps = {
+        2: dump([completed(1), transfer("send 0->1", **pp, frames=frames("forward", 9))], pg_config=groups),
+        3: dump([completed(1), entry(2)], pg_config=groups),
+    }
+    analysis = analysed(dumps)
+    (table,) = [table for table in analysis.tables if table.group == "pp"]
+    ((row,), columns) = table.rows, table.columns
+    assert columns == ("2", "3")
+    assert row.bad
+    assert (row.cells[0].operation, row.cells[0].site) == ("send 2->3", "forward:9")
+    assert row.cells[1].state is CellState.NOT_ISSUED
+
+
+def test_a_send_of_another_size_than_its_receive_shows_both() -> None:
+    ends = {0: ("send 0->1", 128), 1: ("recv 1<-0", 64)}
+    dumps = {
+        rank: dump([completed(1), transfer(name, input_sizes=[[size]], output_sizes=[[size]])])
+        for rank, (name, size) in ends.items()
+    }
+    (table,) = analysed(dumps).tables
+    (row,) = table.rows
+    assert not row.agrees
+    assert [(cell.operation, cell.elements) for cell in row.cells] == [("send 0->1", 128), ("recv 0->1", 64)]
 
 
 def test_what_is_undecided_says_where_its_peers_wait() -> None:
