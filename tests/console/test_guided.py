@@ -25,6 +25,8 @@ async def test_each_confirmed_step_leads_to_the_answer_of_the_readings(
             proposal = console.snapshot.proposal
             assert proposal is not None
             assert (proposal.verdict, proposal.reason) == (step.verdict, step.reason)
+            named = "rank 5, if you confirm" in console.screen.query_one("#suspects").text  # type: ignore[attr-defined]
+            assert named == (step.step == "collective"), "rank 5 was sent into one more all_reduce"
             await press(pilot, "enter")
         await until(pilot, lambda: console.snapshot.report)
         report = console.snapshot.report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, heading, plain_row, say
 from oncall.console.snapshot import Snapshot
-from oncall.run.nodes import expand_ranks, fold_hosts
+from oncall.run.nodes import expand_ranks, fold_hosts, fold_ranks, name_folded
 
 if TYPE_CHECKING:
     from oncall.readings.suspects import Suspect
@@ -34,6 +34,10 @@ def suspect_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
 
 
 def _nobody(snapshot: Snapshot) -> str:
+    proposed = snapshot.proposal.findings if snapshot.proposal else ()
+    ranks = {rank for finding in proposed if str(finding.role) == "origin" for rank in finding.ranks}
+    if ranks:
+        return f"{name_folded(fold_ranks(ranks))}, if you confirm"
     if snapshot.report is None:
         return "nobody so far"
     return "nobody is named" if str(snapshot.report.verdict.ending) != "nothing-wrong" else "nobody"
