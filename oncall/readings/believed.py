@@ -62,9 +62,10 @@ def believed(answer: QueryAnswer, fit: Fit) -> Believed:
     curves: dict[Subject, list[Points]] = {}
     aside = {who: "its newest value is no number" for labels in answer.broken for who in fit.subjects(labels)}
     misplaced = _misplaced(answer, fit)
+    least, greatest = plausible(fit.signal, answer.end)
     for index, curve in enumerate(answer.curves):
-        points = tuple((at, value) for at, value in curve.points if plausible(fit.signal, value, answer.end))
-        why = misplaced.get(index) or _impossible(curve, points, fit.signal)
+        points, odd = _possible(curve, least, greatest)
+        why = misplaced.get(index) or _impossible(curve, odd, fit.signal)
         for who in fit.subjects(curve.labels):
             curves.setdefault(who, []).append(points)
             if why is not None:
@@ -76,12 +77,19 @@ def believed(answer: QueryAnswer, fit: Fit) -> Believed:
     return Believed({who: points for who, points in merged.items() if who not in aside}, aside)
 
 
-def _impossible(curve: Curve, possible: Points, signal: str) -> str | None:
+def _possible(curve: Curve, least: float, greatest: float) -> tuple[Points, Points]:
+    """The points of a series that can be, and those that cannot."""
+    odd = tuple(point for point in curve.points if not least <= point[1] <= greatest)
+    if not odd:
+        return curve.points, ()
+    return tuple(point for point in curve.points if least <= point[1] <= greatest), odd
+
+
+def _impossible(curve: Curve, odd: Points, signal: str) -> str | None:
     """The impossible value that a series tells last, or most of the time; None of one that had a moment's."""
-    odd = [value for at, value in curve.points if (at, value) not in possible]
-    if not odd or (possible[-1:] == curve.points[-1:] and 2 * len(odd) <= len(curve.points)):
+    if not odd or (odd[-1] != curve.points[-1] and 2 * len(odd) <= len(curve.points)):
         return None
-    return f"{shown(signal, odd[-1])} cannot be"
+    return f"{shown(signal, odd[-1][1])} cannot be"
 
 
 def _misplaced(answer: QueryAnswer, fit: Fit) -> dict[int, str]:

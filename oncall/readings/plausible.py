@@ -9,6 +9,9 @@ _DAY_S = 86400.0
 _AHEAD_S = 60.0
 """A clock that is further ahead is wrong: nothing ends in the future."""
 
+_YEAR_2001_S = 1e9
+"""An earlier time was stamped by a clock that was not set."""
+
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sm_clock": (1.0, 1e4),
     "gpu_temp": (0.0, 200.0),
@@ -34,12 +37,11 @@ _ANY = (0.0, 1e18)
 """No signal of the vocabulary that is asked for is ever negative."""
 
 
-def plausible(signal: str, value: float, asked_at: float) -> bool:
-    """Whether a signal can have this value; `asked_at` in unix seconds. NaN and infinities are no value of any."""
+def plausible(signal: str, asked_at: float) -> tuple[float, float]:
+    """The least and the greatest value that a signal can have; `asked_at` in unix seconds. NaN lies outside of any."""
     if SIGNALS[signal].unit == "unix s":
-        return 1e9 <= value <= asked_at + _AHEAD_S
-    least, greatest = _BOUNDS.get(signal, _ANY)
-    return least <= value <= greatest
+        return _YEAR_2001_S, asked_at + _AHEAD_S
+    return _BOUNDS.get(signal, _ANY)
 
 
 def shown(signal: str, value: float) -> str:
