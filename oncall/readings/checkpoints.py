@@ -93,9 +93,10 @@ def _in_folder(evidence: Evidence) -> tuple[Checkpoint, ...]:
 
 def _listed(evidence: Evidence) -> Iterator[Checkpoint]:
     for host in evidence.asked:
-        clock = node_clock(evidence, host)
+        parts = evidence.parts(host)
+        clock = node_clock(evidence.answers.get(host), parts)
         folder = ""
-        for part in evidence.parts(host):
+        for part in parts:
             noted = whole(part.text.strip()) if part.name == "tracker" else None
             if noted is not None:
                 yield Checkpoint(noted, f"{host}:{folder}/{_TRACKER}", None)

@@ -1,19 +1,19 @@
 """A node's own clock, so that ages of files and of kernel lines need no agreement between machines."""
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 
-from oncall.bundle.evidence import Evidence
+from oncall.bundle.evidence import NodeAnswer, Part
 from oncall.formats.kernel_time import NodeClock
 
 
-def node_clock(evidence: Evidence, host: str) -> NodeClock | None:
+def node_clock(answer: NodeAnswer | None, parts: Iterable[Part]) -> NodeClock | None:
     """The clock from the `clock` part of a node's answer: epoch seconds, `±hhmm`, /proc/uptime; None where absent.
 
     How far it may be off is its distance from this machine's clock when the node was asked, connecting included.
     """
-    answer = evidence.answers.get(host)
-    for part in evidence.parts(host):
+    for part in parts:
         words = part.text.split()
         if part.name != "clock" or len(words) < 3 or answer is None:
             continue

@@ -46,8 +46,9 @@ def dump_list(evidence: Evidence) -> DumpList:
     missing = {}
     live = {}
     for host in evidence.asked:
-        clock = node_clock(evidence, host)
-        for part in evidence.parts(host):
+        parts = evidence.parts(host)
+        clock = node_clock(evidence.answers.get(host), parts)
+        for part in parts:
             if part.name in {"listed", "dump"}:
                 age = age_s(clock, part.number("mtime"))
                 files.append(DumpFile(host, part.attributes.get("path", ""), part.number("size"), age))

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from oncall.flight_recorder.groups import DEFAULT_GROUP
 from oncall.flight_recorder.model import RankDump
 from oncall.readings.case import Case
-from oncall.readings.clock import node_clock
 from oncall.readings.log_set import own_logs
 from oncall.readings.process_table import ProcessTable, process_table
 from oncall.readings.progress import newest_step
@@ -19,7 +18,7 @@ _RUN_AHEAD_STEPS = 5
 _LONG_AGO_S = 60.0
 """Hosts issue some steps ahead of the log that tells of them; an operation older than that, and than this, is none of
 the last step's."""
-_SET_CLOCK_S = 946_684_800.0
+_SET_CLOCK_NS = 946_684_800 * 10**9
 """The year 2000: an earlier time was stamped by a clock that was not set."""
 
 
@@ -112,15 +111,20 @@ def _contradictions(dump: RankDump, job: _Job, members: _Members) -> Iterator[st
 
 
 def _of_another_time(dump: RankDump, job: _Job) -> Iterator[str]:
-    stamps = [op.created_ns / 1e9 for op in dump.ops if op.created_ns is not None]
-    known = [at for at in (*stamps, max(stamps, default=0.0) - (dump.span_s or 0.0)) if at > _SET_CLOCK_S]
-    if not known:
-        return
     began, stepped = job.began.get(dump.rank), job.stepped.get(dump.rank)
-    if began is not None and min(known) < began - _CLOCK_SLACK_S:
-        yield f"it has operations of {_when(min(known))}, and the rank's process began at {_when(began)}"
-    if stepped is not None and max(known) < stepped and not dump.only_active:
-        yield f"it has no operation after {_when(max(known))}, and steps have ended since"
+    if began is None and stepped is None:
+        return
+    stamps = [ns for op in dump.ops if (ns := op.created_ns) is not None and ns > _SET_CLOCK_NS]
+    if not stamps:
+        return
+    last = max(stamps) / 1e9
+    first = min(stamps) / 1e9
+    if (oldest := last - (dump.span_s or 0.0)) > _SET_CLOCK_NS / 1e9:
+        first = min(first, oldest)
+    if began is not None and first < began - _CLOCK_SLACK_S:
+        yield f"it has operations of {_when(first)}, and the rank's process began at {_when(began)}"
+    if stepped is not None and last < stepped and not dump.only_active:
+        yield f"it has no operation after {_when(last)}, and steps have ended since"
 
 
 def _when(at: float) -> str:
@@ -132,10 +136,10 @@ def _default_group(dump: RankDump) -> tuple[int, ...]:
 
 
 def _job(case: Case, ranks: Mapping[int, RankDump]) -> _Job:
-    table, evidence = case.view("processes", process_table), case.evidence("processes")
-    if table is None or evidence is None:
+    table = case.view("processes", process_table)
+    if table is None:
         return _Job(case.run.ranks.world_size, {}, {}, _logged(case))
-    clocks = {host: clock.now.timestamp() for host in evidence.asked if (clock := node_clock(evidence, host))}
+    clocks = {host: clock.now.timestamp() for host, clock in table.clocks.items()}
     hosts = {rank: place.host for rank in ranks if (place := case.ranks.at(rank)) is not None}
     since_s = _step_known_s(case)
     stepped = {} if since_s is None else {r: clocks[host] - since_s for r, host in hosts.items() if host in clocks}
@@ -144,15 +148,12 @@ def _job(case: Case, ranks: Mapping[int, RankDump]) -> _Job:
 
 def _began(table: ProcessTable, clocks: Mapping[str, float], hosts: Mapping[int, str]) -> dict[int, float]:
     """When each rank's process began. That of a rank that has none any more began with the others of its host."""
-    own = {
-        rank: clocks[process.host] - process.age_s
-        for rank, process in table.by_rank().items()
-        if process.age_s is not None and process.host in clocks
-    }
+    own: dict[int, float] = {}
     first: dict[str, float] = {}
-    for process in table.by_rank().values():
-        if process.rank in own:
-            first[process.host] = min(own[process.rank], first.get(process.host, own[process.rank]))
+    for rank, process in table.by_rank().items():
+        if process.age_s is not None and process.host in clocks:
+            own[rank] = clocks[process.host] - process.age_s
+            first[process.host] = min(own[rank], first.get(process.host, own[rank]))
     return {rank: first[host] for rank, host in hosts.items() if host in first} | own
 
 

@@ -64,7 +64,7 @@ def kernel_set(evidence: Evidence) -> KernelSet:
     refused = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
-        clock = _anchored(node_clock(evidence, host), parts)
+        clock = _anchored(node_clock(evidence.answers.get(host), parts), parts)
         cut = evidence.why_cut(host)
         if cut is not None:
             refused[host] = cut

@@ -118,7 +118,7 @@ def log_set(evidence: Evidence) -> LogSet:
     missing: dict[str, str] = {}
     for host in evidence.asked:
         parts = evidence.parts(host)
-        clock = node_clock(evidence, host)
+        clock = node_clock(evidence.answers.get(host), parts)
         own = tuple(_files(host, parts, clock, whole=evidence.why_cut(host) is None))
         told = (part.text for part in parts if part.name == "attempts")
         attempts[host] = listed = tuple(each for text in told for each in _attempts(text, clock))

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 
 from oncall.bundle.evidence import Evidence, Part
 from oncall.formats.kernel_time import NodeClock
@@ -81,15 +82,16 @@ class TrainingProcess:
 class ProcessTable:
     """The job's training processes as far as seen, and `others` that are of another job on the same hosts.
 
-    `agents` counts the launcher processes on each host that answered. `blind` says why ranks of a host may be there
-    unseen: the login may not read the environment of processes that could be theirs, the answer was cut short, or
-    another machine gave it.
+    `agents` counts the launcher processes on each host that answered, `clocks` are the hosts' own. `blind` says why
+    ranks of a host may be there unseen: the login may not read the environment of processes that could be theirs, the
+    answer was cut short, or another machine gave it.
     """
 
     processes: tuple[TrainingProcess, ...]
+    others: tuple[TrainingProcess, ...]
     agents: Mapping[str, int]
+    clocks: Mapping[str, NodeClock]
     blind: Mapping[str, str]
-    others: tuple[TrainingProcess, ...] = ()
 
     @property
     def world_size(self) -> int | None:
@@ -109,10 +111,14 @@ def process_table(evidence: Evidence) -> ProcessTable:
     """Read the answers of the `processes` probe."""
     processes: list[TrainingProcess] = []
     agents: dict[str, int] = {}
+    clocks: dict[str, NodeClock] = {}
     blind: dict[str, str] = {}
     for host in evidence.asked:
         parts = evidence.whole_parts(host)
-        processes += _processes(host, parts, node_clock(evidence, host))
+        clock = node_clock(evidence.answers.get(host), parts)
+        if clock is not None:
+            clocks[host] = clock
+        processes += _processes(host, parts, clock)
         for part in parts:
             if part.name == "agents":
                 agents[host] = sum(bool(line) for line in part.text.split("\n"))
@@ -122,8 +128,14 @@ def process_table(evidence: Evidence) -> ProcessTable:
             blind[host] = why
     blind.update(_twins(processes))
     own = _largest_job(processes)
-    others = () if own is None else tuple(each for each in processes if each.of_another_job(own))
-    return ProcessTable(tuple(each for each in processes if each not in others), agents, blind, others)
+    foreign = [own is not None and each.of_another_job(own) for each in processes]
+    return ProcessTable(
+        processes=tuple(each for each, of_another in zip(processes, foreign, strict=True) if not of_another),
+        others=tuple(compress(processes, foreign)),
+        agents=agents,
+        clocks=clocks,
+        blind=blind,
+    )
 
 
 def _largest_job(processes: Iterable[TrainingProcess]) -> TrainingProcess | None:
