@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from oncall.flight_recorder.collective_table import counted
 from oncall.flight_recorder.groups import Groups
 from oncall.flight_recorder.model import Absent, Coverage, DumpSet
 from oncall.flight_recorder.skew import hours_before
@@ -24,7 +25,8 @@ def coverage_of(dumps: DumpSet, groups: Groups, old: Mapping[int, int]) -> Cover
     notes = list(dumps.notes)
     active = [d.rank for d in dumps.dumps.values() if d.only_active]
     if active:
-        notes.append(f"{len(active)} dumps list active operations only: what they do not list may have completed")
+        lists = counted(len(active), "dump lists", "dumps list")
+        notes.append(f"{lists} active operations only: what they do not list may have completed")
     # A dump of active operations does not tell how far the ring reaches back: they are few, and lie apart.
     wrapped = [d for d in dumps.dumps.values() if d.wrapped and not d.only_active]
     spans = [(d.span_s, d.total) for d in wrapped if d.span_s is not None and d.total > 1]

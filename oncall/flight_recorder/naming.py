@@ -18,9 +18,10 @@ _FROM_START = 3
 
 
 def numbers_in(name: str, prefix: str | None) -> dict[Place, int]:
-    """The numbers of a file name by place, none where it does not begin with `prefix`; folders do not count.
+    """The numbers of a file name by place, none where it does not begin with `prefix`.
 
-    After `prefix`, else after the word `rank` (or a lone `r`), then counted from the end and from the start.
+    After `prefix`, else after the word `rank` (or a lone `r`), then counted from the end and from the start. Of a name
+    without a number, that of a folder such as `rank_3`.
     """
     base = _bare(name)
     if prefix is not None:
@@ -32,10 +33,10 @@ def numbers_in(name: str, prefix: str | None) -> dict[Place, int]:
         if first is not None:
             return _readable({AFTER_PREFIX: first[0]})
     found: dict[Place, str] = {}
-    after_rank = _AFTER_RANK.findall(base)
+    every = _NUMBER.findall(base)
+    after_rank = _AFTER_RANK.findall(base if every or prefix is not None else folder_of(name))
     if after_rank:
         found[AFTER_RANK] = after_rank[-1]
-    every = _NUMBER.findall(base)
     found |= {(_FROM_END, place): number for place, number in enumerate(reversed(every))}
     found |= {(_FROM_START, place): number for place, number in enumerate(every)}
     return _readable(found)

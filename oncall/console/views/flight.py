@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from oncall.console.glyphs import Glyphs
 from oncall.console.lines import Row, Span, Tone, fit, heading, plain_row, safe, say
 from oncall.console.snapshot import Snapshot
-from oncall.flight_recorder.collective_table import cell_text
+from oncall.flight_recorder.collective_table import cell_text, counted
 from oncall.run.nodes import name_folded
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _table(table: "CollectiveTable", glyphs: Glyphs, *, narrow: bool) -> Iterato
     body = [[_cell(cell, row) for cell in row.cells[:_COLUMNS_SHOWN]] for row in table.rows]
     columns = zip(*([(head, Tone.STRONG) for head in heads], *body), strict=True)
     widths = [min(_COLUMN, max(cell_len(text) for text, _ in column)) for column in columns]
-    yield heading(f"group {table.group}   {table.waiting:,} ranks wait in it")
+    yield heading(f"group {table.group}   {counted(table.waiting, 'rank waits', 'ranks wait')} in it")
     titles = "  ".join(fit(safe(head), width) for head, width in zip(heads, widths, strict=True))
     differs = f"{glyphs.odd} " if narrow else f"{glyphs.odd} {_DIFFERS}  "
     marked = 0 if all(row.agrees for row in table.rows) else cell_len(differs)

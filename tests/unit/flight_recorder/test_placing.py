@@ -42,6 +42,7 @@ def stuck(rank: int, culprit: int) -> bytes:
         "nccl_trace_rank_{}.node07".format,
         "2025-01-01/rank{}.dump".format,
         "rank{}.bin".format,
+        "rank_{}/trace".format,
         lambda rank: f"job77_local_rank_{rank % 2}_rank_{rank}",
         lambda rank: f"pid{900 + rank}.trace.{rank}.host8",
     ],

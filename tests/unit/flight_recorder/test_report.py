@@ -200,6 +200,7 @@ def test_few_active_operations_are_no_small_buffer(only_active: bool) -> None:
     dumps = {r: dump([*older, entry(2, record=2001), entry(3, record=2002)]) for r in range(2)}
     notes = analysed(dumps).coverage.notes
     assert any("TORCH_FR_BUFFER_SIZE" in note for note in notes) is not only_active
+    assert any(note.startswith("2 dumps list active operations only") for note in notes) is only_active
 
 
 def test_what_the_options_hide_is_not_called_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
