@@ -53,7 +53,7 @@ def worker_ends(logs: LogSet) -> tuple[WorkerEnd, ...]:
     behind = shifts(logs.files)
     found: list[WorkerEnd] = []
     for file in logs.files:
-        if file.run_folder in {None, logs.run_folders.get(file.host)} and _is_of_one_agent(file):
+        if logs.of_now(file) and _is_of_one_agent(file):
             found += _of_file(logs, file, log_clock(file, behind.get(file.host, timedelta())))
     seen = Counter(_told(end) for end in found)
     return tuple(end for end in found if seen[_told(end)] == 1)

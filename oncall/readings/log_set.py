@@ -94,20 +94,19 @@ class LogSet:
     def _newest(self) -> dict[str, int]:
         """Host → its newest attempt: after a restart, nodes whose own ranks had not failed may stay at the number."""
         newest: dict[str, int] = {}
-        told = [(file.host, file.attempt) for file in self.files if file.attempt is not None and self._of_now(file)]
+        told = [(file.host, file.attempt) for file in self.files if file.attempt is not None and self.of_now(file)]
         for host, number in [*self.attempt_ages_s, *told]:
             newest[host] = max(number, newest.get(host, 0))
         return newest
 
-    def _of_now(self, file: LogFile) -> bool:
+    def of_now(self, file: LogFile) -> bool:
+        """Whether a file is of the launch that runs now, or of none."""
         return file.run_folder is None or file.run_folder == self.run_folders.get(file.host)
 
     def current(self) -> tuple[LogFile, ...]:
         """The files of the newest attempt, and those that belong to no attempt."""
         newest = self._newest
-        return tuple(
-            file for file in self.files if file.attempt in {None, newest.get(file.host)} and self._of_now(file)
-        )
+        return tuple(file for file in self.files if file.attempt in {None, newest.get(file.host)} and self.of_now(file))
 
 
 def log_set(evidence: Evidence) -> LogSet:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.log_set import LogFile, own_logs
-from oncall.readings.loss_end import STEPS_BACK, LossEnd, lost_loss, newest_history
+from oncall.readings.log_set import LogFile
+from oncall.readings.loss_end import STEPS_BACK, LossEnd, lost_loss, started_since
 from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
 from oncall.run.nodes import fold_ranks
 
@@ -25,8 +25,7 @@ def loss(case: Case) -> Judgement:
     if end is not None:
         finding = _finding(case, end)
         return Judgement(verdict="not-finite", reason=finding.text, findings=(finding,))
-    logs = own_logs(case)
-    newest = newest_history(loss_histories(logs)) if logs else None
+    newest = next((each for each in reversed(loss_histories(case)) if each.steps and each.runs_now), None)
     if newest is None:
         return unknown("no step line in any log: " + case.coverage("logs").describe())
     told = newest.with_loss
@@ -98,9 +97,8 @@ def _since(end: LossEnd) -> str:
 
 def _started_again(case: Case, end: LossEnd) -> str:
     """What the launcher has done since, where that has not come to the step yet."""
-    logs = own_logs(case)
-    newest = loss_histories(logs)[-1] if logs else end.history
-    if newest.start == end.history.start:
+    newest = started_since(case, end)
+    if newest is None:
         return ""
     come = f"is at step {newest.steps[-1].step}" if newest.steps else "has done no step yet"
     return f", in attempt {end.history.attempt}; attempt {newest.attempt} {come}"

@@ -1,14 +1,13 @@
 """Where a start of the job lost its loss: by its step lines, or by the exception with which its framework stopped."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise, takewhile
 
 from oncall.readings.case import Case
 from oncall.readings.finding import Citation
-from oncall.readings.log_set import LogFile, LogSet, own_logs
+from oncall.readings.log_set import LogFile
 from oncall.readings.loss_history import NOT_FINITE, LossHistory, StepValues, loss_histories
 
 STEPS_BACK = 100
@@ -67,7 +66,13 @@ def lost_loss(case: Case) -> LossEnd | None:
 
     Where the launcher has started the job again since, it counts until that start has got past the step.
     """
-    return case.once(lost_loss, ("logs", "processes"), partial(_newest, own_logs(case)))
+    return case.once(lost_loss, ("logs", "processes"), lambda: _newest(loss_histories(case)))
+
+
+def started_since(case: Case, end: LossEnd) -> LossHistory | None:
+    """The newest start of the job, where that is not the one that lost its loss."""
+    newest = loss_histories(case)[-1]
+    return newest if newest.start != end.history.start else None
 
 
 def loss_end(history: LossHistory) -> LossEnd | None:
@@ -84,13 +89,7 @@ def loss_end(history: LossHistory) -> LossEnd | None:
     return end if end is None or end.step is None or not told or told[-1].step < end.step else None
 
 
-def newest_history(histories: Iterable[LossHistory]) -> LossHistory | None:
-    """The newest start of this launch that has done steps."""
-    return next(reversed([each for each in histories if each.steps and each.runs_now]), None)
-
-
-def _newest(logs: LogSet | None) -> LossEnd | None:
-    histories = loss_histories(logs) if logs is not None else ()
+def _newest(histories: Sequence[LossHistory]) -> LossEnd | None:
     passed: int | None = None
     for history in reversed(histories):
         if not history.runs_now:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from oncall.formats.event import Event, Json
-from oncall.readings.log_set import LogFile, LogSet
+from oncall.readings.case import Case
+from oncall.readings.log_set import LogFile, LogSet, own_logs
 
 _LAUNCH = re.compile(r"(?P<run>.+)_[a-z0-9_]{8}")
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})
@@ -76,21 +77,27 @@ class LossHistory:
         return tuple(each for each in self.steps if step - count <= each.step < step)
 
 
-def loss_histories(logs: LogSet) -> tuple[LossHistory, ...]:
-    """The history of each start, oldest first. Of several ranks' lines for one step the worst counts.
+def loss_histories(case: Case) -> tuple[LossHistory, ...]:
+    """The history of each start, oldest first, told apart once; empty where no logs were asked for.
 
-    An older launch counts where torchrun's folders say that it was one of the same run.
+    Of several ranks' lines for one step the worst counts. An older launch counts where torchrun's folders say that it
+    was one of the same run.
     """
+    logs = own_logs(case)
+    return case.once(loss_histories, ("logs", "processes"), lambda: () if logs is None else _histories(logs))
+
+
+def _histories(logs: LogSet) -> tuple[LossHistory, ...]:
     current = {(file.host, file.path) for file in logs.current()}
     runs = {_run_id(folder) for folder in logs.run_folders.values()} - {None}
     files: dict[Start, list[LogFile]] = {}
     for file in logs.files:
         attempt = logs.attempt if (file.host, file.path) in current else file.attempt
-        if file.run_folder is None or file.run_folder == logs.run_folders.get(file.host):
+        if logs.of_now(file):
             files.setdefault((None, attempt), []).append(file)
-        elif _run_id(file.run_folder) in runs:
+        elif file.run_folder is not None and _run_id(file.run_folder) in runs:
             files.setdefault((f"{file.host}:{file.run_folder}", attempt), []).append(file)
-    found = [LossHistory(start, _steps(own), tuple(own)) for start, own in files.items()]
+    found = (LossHistory(start, _steps(own), tuple(own)) for start, own in files.items())
     return tuple(sorted(found, key=_order))
 
 

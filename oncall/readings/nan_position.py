@@ -3,7 +3,6 @@
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
 from oncall.readings.finding import Finding, Judgement, Role, unknown
-from oncall.readings.log_set import own_logs
 from oncall.readings.loss_end import LossEnd, loss_end, lost_loss
 from oncall.readings.loss_history import loss_histories
 
@@ -17,11 +16,10 @@ def nan_position(case: Case) -> Judgement:
     `same-position`: in another attempt at the same sample. `other-position`: in another attempt elsewhere.
     `first-time`: in no other. `unknown`: earlier attempts' logs are not seen, or do not tell where.
     """
-    logs = own_logs(case)
     now = lost_loss(case)
-    if logs is None or now is None or now.step is None:
+    if now is None or now.step is None:
         return unknown("no log shows at which step the loss was lost")
-    earlier = [each for each in loss_histories(logs) if each.start != now.history.start]
+    earlier = [each for each in loss_histories(case) if each.start != now.history.start]
     lost = [end for each in earlier if (end := loss_end(each)) is not None]
     known = [end for end in lost if end.step is not None]
     if not lost:

@@ -2,9 +2,7 @@
 
 from oncall.readings.case import Case
 from oncall.readings.finding import Judgement, unknown
-from oncall.readings.log_set import own_logs
-from oncall.readings.loss_end import lost_loss
-from oncall.readings.loss_history import loss_histories
+from oncall.readings.loss_end import lost_loss, started_since
 from oncall.readings.process_table import process_table
 
 
@@ -14,10 +12,8 @@ def self_stop(case: Case) -> Judgement:
     `stopped`: an exception about the loss ended it, or nothing runs any more. `going-on`: it makes further steps.
     `unknown`: neither logs nor processes tell.
     """
-    logs = own_logs(case)
-    table = case.view("processes", process_table)
-    end, newest = lost_loss(case), loss_histories(logs)[-1:] if logs else ()
-    again = end is not None and bool(newest) and newest[0].start != end.history.start
+    table, end = case.view("processes", process_table), lost_loss(case)
+    again = end is not None and started_since(case, end) is not None
     if end is not None and end.raised and not again:
         return Judgement(verdict="stopped", reason=f"{end.cite.host}: {end.cite.text}")
     coverage = case.coverage("processes")
