@@ -1,7 +1,7 @@
 """What each attempt of a job died of first: what a rank's own stderr says, or the launcher's agent."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oncall.formats.event import Event
@@ -59,7 +59,8 @@ def failures(case: Case, logs: LogSet) -> tuple[Failure, ...]:
     An attempt of which nothing is told is left out, and so is one whose logs show only what ranks died of because
     another one was gone: who that was, they do not tell. An agent's bare exit code counts where nothing else does.
     """
-    told, victims = _by_ranks(case, logs)
+    steps = _last_steps(logs.files)
+    told, victims = _by_ranks(case, logs, steps)
     known = {failure.place for failure in told}
     sure: dict[int, list[Failure]] = {}
     bare: dict[int, list[Failure]] = {}
@@ -69,7 +70,7 @@ def failures(case: Case, logs: LogSet) -> tuple[Failure, ...]:
         place = (end.attempt, end.host, end.local_rank)
         if not end.by_others and place not in known and not (place in victims and _may_follow(end)):
             chosen = sure if end.signal is not None else bare
-            chosen.setdefault(end.attempt, []).append(_of_agent(case, logs, end))
+            chosen.setdefault(end.attempt, []).append(_of_agent(case, steps, end))
     first = {attempt: min(found, key=_written) for attempt, found in {**bare, **sure}.items()}
     return tuple(first[attempt] for attempt in sorted(first))
 
@@ -79,16 +80,16 @@ def _may_follow(end: WorkerEnd) -> bool:
     return end.signal in {None, "SIGABRT"}
 
 
-def _by_ranks(case: Case, logs: LogSet) -> tuple[list[Failure], set[Place]]:
+def _by_ranks(case: Case, logs: LogSet, steps: Mapping[int, int]) -> tuple[list[Failure], set[Place]]:
     """What ranks of this launch raised themselves, and the places of those who lost another one."""
     found: list[Failure] = []
     victims: set[Place] = set()
     for file in logs.files:
-        if file.attempt is None or file.run_folder != logs.run_folders.get(file.host):
+        if file.attempt is None or not logs.of_now(file):
             continue
         error = _last_error(file.lines)
         if error is not None and not _BY_OTHERS.search(error):
-            found.append(_of_rank(case, logs, file, file.attempt, error))
+            found.append(_of_rank(case, steps, file, file.attempt, error))
         elif error is not None or any(map(_waited, file.events)):
             victims.add((file.attempt, file.host, file.local_rank))
     return found, victims
@@ -98,21 +99,20 @@ def _waited(event: Event) -> bool:
     return event.kind.startswith(_WAITED)
 
 
-def _of_rank(case: Case, logs: LogSet, file: LogFile, attempt: int, error: str) -> Failure:
+def _of_rank(case: Case, steps: Mapping[int, int], file: LogFile, attempt: int, error: str) -> Failure:
     rank = file.rank
     if rank is None and file.local_rank is not None:
         rank = case.ranks.rank_of(file.host, file.local_rank)
-    step = _last_step(logs.files, attempt)
-    return Failure(attempt, file.host, file.local_rank, rank, step, error, file.age_s, file)
+    return Failure(attempt, file.host, file.local_rank, rank, steps.get(attempt), error, file.age_s, file)
 
 
-def _of_agent(case: Case, logs: LogSet, end: WorkerEnd) -> Failure:
+def _of_agent(case: Case, steps: Mapping[int, int], end: WorkerEnd) -> Failure:
     return Failure(
         attempt=end.attempt,
         host=end.host,
         local_rank=end.local_rank,
         rank=case.ranks.rank_of(end.host, end.local_rank),
-        step=_last_step(logs.files, end.attempt),
+        step=steps.get(end.attempt),
         error=end.words,
         age_s=end.age_s,
         file=end.file,
@@ -128,9 +128,14 @@ def _last_error(lines: Iterable[str]) -> str | None:
     return found
 
 
-def _last_step(files: Iterable[LogFile], attempt: int) -> int | None:
-    steps = [file.last_step.number("step") for file in files if file.attempt == attempt and file.last_step]
-    return max((step for step in steps if step is not None), default=None)
+def _last_steps(files: Iterable[LogFile]) -> dict[int, int]:
+    """Attempt → the last step that any of its logs shows."""
+    last: dict[int, int] = {}
+    for file in files:
+        step = file.last_step.number("step") if file.last_step else None
+        if file.attempt is not None and step is not None:
+            last[file.attempt] = max(step, last.get(file.attempt, step))
+    return last
 
 
 def _written(failure: Failure) -> float:

@@ -23,7 +23,7 @@ def saver(case: Case) -> Judgement:
     complained = complaints(logs, told) if logs else ()
     if complained:
         return _failing("failed", f"a save failed: {complained[0].text}", told, complained[:1])
-    if seen is not None and (seen.growing or any(writer.moved for writer in seen.writers)):
+    if seen is not None and seen.growing:
         return Judgement(verdict="writing", reason="the newest checkpoint grows: " + _who(seen))
     if seen is not None and seen.writers:
         return _stuck(seen, told)
@@ -36,9 +36,12 @@ def failures_in_a_row(case: Case) -> int:
     if logs is None:
         return 0
     told = saves(logs)
-    written = seen is not None and (seen.growing or any(writer.moved for writer in seen.writers))
-    all_looked = seen is not None and bool(seen.looked) and case.coverage("storage").complete
-    return failed_in_a_row(told, complaints(logs, told), nobody_writes=all_looked and not written)
+    nobody_writes = seen is not None and not seen.growing and _all_looked(case, seen)
+    return failed_in_a_row(told, complaints(logs, told), nobody_writes=nobody_writes)
+
+
+def _all_looked(case: Case, seen: StorageSet) -> bool:
+    return bool(seen.looked) and case.coverage("storage").complete
 
 
 def _nobody_writes(case: Case, seen: StorageSet | None, told: Saves) -> Judgement:
@@ -47,7 +50,7 @@ def _nobody_writes(case: Case, seen: StorageSet | None, told: Saves) -> Judgemen
     save = told.open
     if save is None:
         return Judgement(verdict="idle", reason=f"the last of {len(told.saves)} saves ended{_step(told)}")
-    if seen is None or not seen.looked or not case.coverage("storage").complete:
+    if seen is None or not _all_looked(case, seen):
         return unknown(f"a save{_step(told)} is open, but not every node told who writes it")
     cite = Citation(probe="logs", host=save.file.host, file=save.file.path, text=save.file.line(save.event))
     return _failing("gone", f"a save{_step(told)} began and has not ended, and no process writes it", told, (cite,))

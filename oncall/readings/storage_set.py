@@ -68,8 +68,9 @@ class StorageSet:
 
     @property
     def growing(self) -> bool:
-        """Whether the newest checkpoint grew between the looks, on any node."""
-        return any(a is not None and b is not None and b > a for a, b in self.sizes_kb.values())
+        """Whether a checkpoint is written: the newest one grew between the looks, or one of its writers moved on."""
+        grew = any(a is not None and b is not None and b > a for a, b in self.sizes_kb.values())
+        return grew or any(writer.moved for writer in self.writers)
 
 
 def storage_set(evidence: Evidence) -> StorageSet:
