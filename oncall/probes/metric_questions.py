@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from oncall.readings.baseline import HISTORY
 from oncall.readings.job_facts import RECENT_RESTARTS
 from oncall.run.model import Run
+from oncall.signals.hardware_signals import GPU_LINK_COUNTERS, PORT_COUNTERS
 from oncall.signals.run_queries import run_queries
 from oncall.signals.selectors import newest_query, selectors
 
@@ -15,8 +16,8 @@ ASKED = (
     *("mem_inactive_split", "num_alloc_retries"),
     *("ckpt_duration_s", "ckpt_baseline_s", "ckpt_failed_total", "restart_total", "attempt_start_timestamp_seconds"),
     *("sm_clock", "gpu_temp", "memory_temp", "power", "clocks_event_reasons", "xid", "ecc_dbe"),
-    *("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay"),
-    *("ib_link_downed", "ib_link_recovery", "ib_receive_errors", "ib_transmit_discards", "ib_state", "ib_rate"),
+    *GPU_LINK_COUNTERS,
+    *(*PORT_COUNTERS, "ib_state", "ib_rate"),
     *("host_memory_available", "host_memory_total"),
 )
 """The signals that some reading looks at."""

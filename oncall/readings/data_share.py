@@ -20,7 +20,7 @@ def data_share(case: Case) -> Judgement:
     `suspect`: waiting for data takes over a twentieth of the step and 1.2 times what it took before. `clear`: it does
     not. `unknown`: the wait for data is not known of every rank.
     """
-    waits, times = _waits(case), measure(case, "step_time_s")
+    waits, times = data_waits(case), measure(case, "step_time_s")
     now, before = shares(waits.now, times.now), shares(waits.before, times.before)
     share, usual = typical(now), typical(before)
     if share is None:
@@ -41,8 +41,8 @@ def shares(waits: Mapping[Subject, float], times: Mapping[Subject, float]) -> di
     return {who: wait / times[who] for who, wait in waits.items() if times.get(who, 0.0) > 0}
 
 
-def _waits(case: Case) -> Measured:
-    """What the trainer tells, else the span around its loader."""
+def data_waits(case: Case) -> Measured:
+    """Each rank's wait for data in a step, in seconds: what the trainer tells, else the span around its loader."""
     told = measure(case, "data_wait_s")
     span = measure(case, "span_seconds", name=_LOADING_SPAN)
     return span if not told.now and span.now else told

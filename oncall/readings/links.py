@@ -9,9 +9,8 @@ from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.series_join import Subject
 from oncall.readings.suspected import suspected_ranks
+from oncall.signals.hardware_signals import GPU_LINK_COUNTERS, PORT_COUNTERS
 
-_OF_GPU = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay")
-_OF_HOST = ("ib_link_downed", "ib_link_recovery", "ib_receive_errors", "ib_transmit_discards")
 _ACTIVE = 4.0
 _MOST_NAMED = 8
 
@@ -58,12 +57,19 @@ def links(case: Case) -> Judgement:
     return Judgement(verdict="clear", reason=f"no link errors: {case.name_ranks(ranks)}")
 
 
+def link_counters(case: Case) -> list[Measured]:
+    """The counters of link errors that are looked at, by rank or by host."""
+    ranks = case.ranks.ranks
+    asked = _asked(case, ranks, case.ranks.hosts_of(ranks))
+    return [measured for measured, _ in asked if measured.signal in WORDS]
+
+
 def _asked(case: Case, ranks: Iterable[int], hosts: Iterable[str]) -> Iterator[tuple[Measured, tuple[Subject, ...]]]:
     """Each counter that this site has, with those it has to speak for. A run on one host uses no InfiniBand."""
-    for signal in _OF_GPU:
+    for signal in GPU_LINK_COUNTERS:
         yield measure(case, signal, several=sum), tuple(sorted(ranks))
     if len(case.ranks.hosts_of(case.ranks.ranks)) > 1:
-        for signal in _OF_HOST:
+        for signal in PORT_COUNTERS:
             yield measure(case, signal, by_host=True, several=sum), tuple(hosts)
         for signal in ("ib_state", "ib_rate"):
             yield measure(case, signal, by_host=True, several=min), tuple(hosts)

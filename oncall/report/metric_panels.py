@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from oncall.readings.believed import Merge
 from oncall.readings.case import Case
-from oncall.readings.data_share import data_share
+from oncall.readings.data_share import data_share, data_waits
 from oncall.readings.few_or_all import Phase, few_or_all, phases
 from oncall.readings.finding import Judgement
 from oncall.readings.fragmentation import fragmentation
 from oncall.readings.host_memory import host_memory, memory_limits
-from oncall.readings.links import links
+from oncall.readings.links import link_counters, links
 from oncall.readings.log_volume import log_volume
 from oncall.readings.measured import Measured, measure, typical
 from oncall.readings.series_join import Subject
@@ -31,7 +32,6 @@ _VERDICTS: Mapping[str, PanelVerdict] = {
     "steady": "clear",
 }
 _MOST_ROWS = 8
-_LINK_COUNTERS = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay")
 
 
 Limits = Mapping[Subject, float]
@@ -74,15 +74,23 @@ def _phase_limits(case: Case) -> Limits:
     return _same(phase.measured, middle and (middle / factor if phase.meeting else middle * factor))
 
 
-def _worst_counter(case: Case) -> Measured:
-    """The link counter that grew most anywhere."""
-    counters = [measure(case, name, several=sum) for name in _LINK_COUNTERS]
-    return max(counters, key=lambda counter: max(counter.now.values(), default=-1.0))
+def _telling_counter(case: Case) -> Measured:
+    """The link counter that is furthest beyond its limit anywhere, be it a GPU's or a port's."""
+
+    def beyond(counter: Measured) -> float:
+        limits = _growth_limits(case, counter)
+        return max((value - limits[who] for who, value in counter.now.items()), default=-inf)
+
+    return max(link_counters(case), key=beyond)
+
+
+def _growth_limits(case: Case, counter: Measured) -> Limits:
+    factor = case.run.thresholds.growth_factor
+    return {who: factor * counter.before.get(who, 0.0) for who in counter.now}
 
 
 def _link_limits(case: Case) -> Limits:
-    factor, counter = case.run.thresholds.growth_factor, _worst_counter(case)
-    return {who: factor * counter.before.get(who, 0.0) for who in counter.now}
+    return _growth_limits(case, _telling_counter(case))
 
 
 def _slow_limits(case: Case) -> Limits:
@@ -101,8 +109,7 @@ def _retry_limits(case: Case) -> Limits:
 
 
 def _log_limits(case: Case) -> Limits:
-    factor = case.run.thresholds.growth_factor
-    return {who: factor * size for who, size in measure(case, "log_bytes_total", several=sum).before.items()}
+    return _growth_limits(case, measure(case, "log_bytes_total", several=sum))
 
 
 def _same(measured: Measured, limit: float | None) -> Limits:
@@ -119,8 +126,8 @@ _SHOWN = (
         "Few ranks or everyone?", few_or_all, lambda case: _telling_phase(case).measured, _phase_limits, bad=_phase_side
     ),
     _Shown("Throttled?", throttling, _signal("sm_clock"), clock_limits, bad=_below),
-    _Shown("Links?", links, _worst_counter, _link_limits),
-    _Shown("Data?", data_share, _signal("data_wait_s"), _data_limits),
+    _Shown("Links?", links, _telling_counter, _link_limits),
+    _Shown("Data?", data_share, data_waits, _data_limits),
     _Shown("Fragmentation?", fragmentation, _signal("num_alloc_retries"), _retry_limits, unit="retries"),
     _Shown(
         "Logs, checkpoints?",

@@ -31,6 +31,12 @@ def _node(name: str, metric: str, unit: str, text: str, kind: Kind = Kind.GAUGE)
     return Signal(name, metric, kind, unit, Layer.HARDWARE, Source.NODE, text, query)
 
 
+GPU_LINK_COUNTERS = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay")
+"""Errors of a GPU's own links."""
+
+PORT_COUNTERS = ("ib_link_downed", "ib_link_recovery", "ib_receive_errors", "ib_transmit_discards")
+"""Errors of a host's InfiniBand ports."""
+
 DCGM_SIGNALS: tuple[Signal, ...] = (
     _dcgm("sm_clock", "DEV_SM_CLOCK", "MHz", "SM clock"),
     _dcgm("gpu_temp", "DEV_GPU_TEMP", "celsius", "GPU temperature"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from oncall.signals.hardware_signals import GPU_LINK_COUNTERS
 from oncall.signals.vocabulary import metric
 
 
@@ -168,10 +169,7 @@ PANELS: tuple[Panel, ...] = (
             "Xid": f"max without (err_code, err_msg) ({_g('xid')}) > 0",
             "double-bit ECC": f"{_g('ecc_dbe')} > 0",
             "row remap pending": f"{_g('row_remap_pending')} > 0",
-            **{
-                f"{name} in an hour": f"increase({_g(name)}[1h]) > 0"
-                for name in ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery", "pcie_replay")
-            },
+            **{f"{name} in an hour": f"increase({_g(name)}[1h]) > 0" for name in GPU_LINK_COUNTERS},
         },
         "none",
         Shape.TABLE,

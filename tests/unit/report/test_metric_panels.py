@@ -55,3 +55,20 @@ def test_a_host_is_held_against_its_own_memory(tmp_path: Path) -> None:
     }
     panel = panel_of(SeriesCase(tmp_path).tell(now), "Host memory?")
     assert [(row.who, row.accused) for row in panel.rows] == [("node002", True), ("node001", False)]
+
+
+def test_where_a_port_errs_its_counter_is_shown_and_none_of_a_gpu_that_counts_as_ever(tmp_path: Path) -> None:
+    ports = [({"instance": "node001"}, 0.0), ({"instance": "node002"}, 40.0)]
+    now = {"nvlink_replay": by_gpu([500.0] * 8), "ib_link_recovery": ports}
+    before = {"nvlink_replay": by_gpu([500.0] * 8), "ib_link_recovery": [(labels, 0.0) for labels, _ in ports]}
+    panel = panel_of(SeriesCase(tmp_path).tell(now, before), "Links?")
+    assert (panel.verdict, panel.rows[0].who, panel.rows[0].value) == ("suspect", "node002", 40.0)
+    assert [row.who for row in panel.rows if row.accused] == ["node002"]
+
+
+def test_where_a_span_alone_tells_of_the_wait_for_data_it_is_shown(tmp_path: Path) -> None:
+    waits = {"name": "fetching_batch"}
+    now = {"span_seconds": by_rank([2.0] * 8, **waits), "step_time_s": by_rank([6.0] * 8)}
+    before = {"span_seconds": by_rank([0.1] * 8, **waits), "step_time_s": by_rank([4.0] * 8)}
+    panel = panel_of(SeriesCase(tmp_path).tell(now, before), "Data?")
+    assert (panel.verdict, accused(panel), panel.rows[0].value) == ("suspect", list(range(8)), 2.0)
