@@ -15,11 +15,22 @@ _MAX_NODES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a key stands, lines from 1; as text `file:line`."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML mapping as plain values, where each key stands as `file:line`, and what is wrong already."""
+    """A YAML mapping as plain values, where each key stands, and what is wrong already."""
 
     data: dict[str, Any]
-    places: Mapping[tuple[str, ...], str]
+    places: Mapping[tuple[str, ...], Place]
     problems: list[str] = field(default_factory=list)
 
 
@@ -64,6 +75,21 @@ def read_document(text: str, file: str) -> Document:
     Raises:
         ConfigError: it is none, or not one that could be a playbook, with file and line.
     """
+    root = _composed(text, file)
+    places: dict[tuple[str, ...], Place] = {}
+    problems: list[str] = []
+    twice: set[tuple[str, ...]] = set()
+    for path, line in _keys(root, ()):
+        if path in places:
+            if path[:-1] not in twice:
+                first = places[path].line
+                problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {first}")
+            twice.add(path)
+        places.setdefault(path, Place(file, line))
+    return Document(_plain(root), places, problems)
+
+
+def _composed(text: str, file: str) -> yaml.MappingNode:
     try:
         root = yaml.compose(text, Loader=_Composer)
     except yaml.MarkedYAMLError as error:
@@ -75,17 +101,7 @@ def read_document(text: str, file: str) -> Document:
     if not isinstance(root, yaml.MappingNode):
         keys = "playbook, title, start, steps and conclusions"
         raise ConfigError([f"{file}:1: a playbook is a mapping with the keys {keys}"])
-    places: dict[tuple[str, ...], str] = {}
-    problems: list[str] = []
-    twice: set[tuple[str, ...]] = set()
-    for path, line in _keys(root, ()):
-        if path in places and path[:-1] not in twice:
-            first = places[path].rpartition(":")[2]
-            problems.append(f"{file}:{line}: {'.'.join(path)}: stands here a second time, first at {first}")
-        if path in places:
-            twice.add(path)
-        places.setdefault(path, f"{file}:{line}")
-    return Document(_plain(root), places, problems)
+    return root
 
 
 def _mend(problem: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import platformdirs
 
 from oncall.errors import ConfigError, UsageError
-from oncall.playbook.document import Document, read_document
+from oncall.playbook.document import Document, Place, read_document
 from oncall.playbook.lint import lint
 from oncall.playbook.model import Playbook
 from oncall.run.strict import check
@@ -78,7 +78,7 @@ def parse(text: str, file: str) -> Playbook:
     """
     own = read_document(text, file)
     document = _extended(own, file) if _EXTENDS in own.data else own
-    lines = {(): 1, **{path: int(place.rpartition(":")[2]) for path, place in own.places.items()}}
+    lines = {(): 1, **{path: place.line for path, place in own.places.items()}}
     problems = document.problems + [_in_yaml(each) for each in check(document.data, Playbook, lines.get, file)]
     if problems:
         raise ConfigError(problems)
@@ -105,8 +105,8 @@ def _in_yaml(problem: str) -> str:
     return problem
 
 
-def _place(path: tuple[str, ...], document: Document, file: str) -> str:
-    return document.places.get(path) or document.places.get(path[:2]) or f"{file}:1"
+def _place(path: tuple[str, ...], document: Document, file: str) -> Place:
+    return document.places.get(path) or document.places.get(path[:2]) or Place(file, 1)
 
 
 def _extended(own: Document, file: str) -> Document:

@@ -12,7 +12,7 @@ import platformdirs
 
 from oncall.errors import ConfigError, UsageError
 from oncall.run.mistakes import further_mistakes
-from oncall.run.model import Run
+from oncall.run.model import Run, RunName
 from oncall.run.nodes import expand_hosts
 from oncall.run.ranks import RankMap, parse_rank_map
 from oncall.run.strict import check
@@ -85,14 +85,20 @@ def parse(text: str, file: str, *, default_name: str) -> Run:
     problems = [*check(data, Run, lines.get, file), *further_mistakes(data, where)]
     if not problems and "name" not in data:
         data["name"] = default_name
-        if (
-            check({"name": default_name, "nodes": data["nodes"]}, Run, lines.get, file)
-            or not default_name.isprintable()
-        ):
+        if not _names_a_run(default_name):
             problems = [f"{file}: a run cannot be called {default_name!r} after its file; give it a `name`"]
     if problems:
         raise ConfigError(problems, _HINT)
     return msgspec.convert(data, Run)
+
+
+def _names_a_run(text: str) -> bool:
+    """Whether the name of a file, which may hold anything, can be that of a run."""
+    try:
+        msgspec.convert(text, RunName)
+    except msgspec.ValidationError:
+        return False
+    return text.isprintable()
 
 
 def _no_toml(file: str, message: str) -> str:
