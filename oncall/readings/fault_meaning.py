@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from oncall.flight_recorder.model import Grade
 from oncall.formats.xid_catalogue import XidMeaning, lookup, lookup_sxid
 from oncall.readings.case import Case
-from oncall.readings.finding import Citation, Finding, Judgement, unknown
+from oncall.readings.finding import Finding, Judgement, unknown
 from oncall.readings.incident import run_incidents
 from oncall.readings.incident_cause import told_causes
 from oncall.readings.kernel_set import KernelEvent
-from oncall.readings.kernel_words import wanted_action
+from oncall.readings.kernel_words import asks_for_reset, wanted_action
 
 _ACTIONS: Mapping[str, str] = {
     "ignore": "nothing to do about the GPU",
@@ -51,12 +51,7 @@ def _verdict_of_xid(event: KernelEvent, code: int) -> str:
 
     A follow-up counts as the code that it names as its cause.
     """
-    fields = event.event.fields
-    if (
-        wanted_action(event.event) is not None
-        or fields.get("reset_required") is True
-        or fields.get("drain_reset") is True
-    ):
+    if wanted_action(event.event) is not None or asks_for_reset(event.event):
         return "leave"
     meaning = lookup(code)
     if meaning is None or meaning.action is None:
@@ -73,8 +68,7 @@ def _meanings(event: KernelEvent) -> Iterator[Finding]:
         known = lookup_sxid(switch)
         text = f"SXid {switch}: {(known.meaning if known else None) or 'in no table that this program has'}"
     if text is not None:
-        cite = Citation(probe="kernel", host=event.host, line=event.event.first_line, text=event.line[:400])
-        yield Finding(kind="observation", text=text, grade=Grade.SURE, hosts=(event.host,), cites=(cite,))
+        yield Finding(kind="observation", text=text, grade=Grade.SURE, hosts=(event.host,), cites=(event.cite,))
 
 
 def _meaning_of_xid(event: KernelEvent, code: int) -> str:
@@ -84,8 +78,8 @@ def _meaning_of_xid(event: KernelEvent, code: int) -> str:
         return f"Xid {code}: the driver now wants {wanted!r} for this GPU"
     if cause is not None:
         return f"Xid {code}, caused by Xid {cause}: {_words(lookup(cause))}"
-    asks = event.event.fields.get("reset_required") is True or event.event.fields.get("drain_reset") is True
-    return f"Xid {code}: {_words(lookup(code))}" + ("; the driver asks for a reset of the GPU" if asks else "")
+    reset = "; the driver asks for a reset of the GPU" if asks_for_reset(event.event) else ""
+    return f"Xid {code}: {_words(lookup(code))}{reset}"
 
 
 def _words(meaning: XidMeaning | None) -> str:

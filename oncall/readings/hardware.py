@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
-from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.finding import Finding, Judgement, Role, unknown
 from oncall.readings.incident import RunIncidents, run_incidents
 from oncall.readings.incident_cause import Cause, told_causes
 from oncall.readings.incident_part import Part, part_of
@@ -16,7 +16,7 @@ from oncall.readings.outlived import last_step
 from oncall.readings.suspected import accusations
 from oncall.run.nodes import fold_hosts
 
-GPU_KINDS = frozenset({"xid", "sxid", "gpu_lost", "gsp_heartbeat_timeout", "rm_init_failed", "gpu_memsys_error"})
+_GPU_KINDS = frozenset({"xid", "sxid", "gpu_lost", "gsp_heartbeat_timeout", "rm_init_failed", "gpu_memsys_error"})
 _AT_ONCE_S = 1.0
 """A power rail or PCIe switch that fails takes its GPUs along within this; the driver tells of one after the other."""
 _FEW = 8
@@ -100,11 +100,16 @@ def _why_none(case: Case, kernels: KernelSet | None) -> str:
     return f"no kernel log was read: {case.coverage('kernel').describe()}"
 
 
+def fault_kind(event: KernelEvent) -> str:
+    """The kind of the finding that tells of an event as a fault."""
+    return "gpu_fault" if event.event.kind in _GPU_KINDS else "host_fault"
+
+
 def ranks_of(case: Case, event: KernelEvent) -> tuple[int, ...]:
     """The ranks on the GPU that an event is about; all of the host's for its other faults; none where not known."""
     own = case.ranks.on(event.host)
     if event.pci_address is None:
-        return own if event.event.kind not in GPU_KINDS else ()
+        return own if event.event.kind not in _GPU_KINDS else ()
     return tuple(rank for rank in own if case.ranks.places[rank].pci_address == event.pci_address)
 
 
@@ -121,7 +126,7 @@ def _origin(case: Case, cause: Cause, causes: Sequence[Cause], *, unseen: bool) 
     unsure = cause.hurt.pages is not True or event.at is None or not tied or rivals or scope.of_another(event) or unseen
     went_on = _went_on(case, event)
     return Finding(
-        kind="gpu_fault" if cause.hurt.event.kind in GPU_KINDS else "host_fault",
+        kind=fault_kind(cause.hurt),
         text=f"{event.host}: {describe(event)}{told}{open_}{went_on}",
         role=Role.ORIGIN,
         grade=Grade.LIKELY if unsure or went_on else Grade.SURE,
@@ -129,7 +134,7 @@ def _origin(case: Case, cause: Cause, causes: Sequence[Cause], *, unseen: bool) 
         hosts=(event.host,),
         time=event.at,
         chain=led_to,
-        cites=tuple(_citation(each) for each in cause.events[:_FEW]),
+        cites=tuple(each.cite for each in cause.events[:_FEW]),
     )
 
 
@@ -172,14 +177,14 @@ def _more(case: Case, causes: Sequence[Cause]) -> Iterator[Finding]:
     hosts = tuple(dict.fromkeys(cause.first.host for cause in causes))
     ranks = {rank for cause in causes for rank in ranks_of(case, cause.hurt)}
     yield Finding(
-        kind="gpu_fault" if causes[0].hurt.event.kind in GPU_KINDS else "host_fault",
+        kind=fault_kind(causes[0].hurt),
         text=f"{len(causes)} more faults on {fold_hosts(hosts)}, from {describe(causes[0].first)} on",
         role=Role.ORIGIN,
         grade=Grade.LIKELY,
         ranks=tuple(sorted(ranks)),
         hosts=hosts,
         time=causes[0].first.at,
-        cites=tuple(_citation(cause.first) for cause in causes[:_FEW]),
+        cites=tuple(cause.first.cite for cause in causes[:_FEW]),
     )
 
 
@@ -201,9 +206,5 @@ def _others(case: Case, incidents: RunIncidents, causes: Sequence[Cause], scope:
                 ranks=ranks_of(case, event) if event.pci_address else (),
                 hosts=(event.host,),
                 time=event.at,
-                cites=(_citation(event),),
+                cites=(event.cite,),
             )
-
-
-def _citation(event: KernelEvent) -> Citation:
-    return Citation(probe="kernel", host=event.host, line=event.event.first_line, text=event.line[:400])

@@ -12,7 +12,11 @@ from oncall.formats.kernel_summary import should_page
 from oncall.formats.kernel_time import EventTime, NodeClock, event_time, tied
 from oncall.readings.boots import Boots
 from oncall.readings.clock import node_clock
+from oncall.readings.finding import Citation
 from oncall.readings.kernel_state import state_of
+
+_CITED = 400
+"""Characters of a line that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,11 @@ class KernelEvent:
     def pci_address(self) -> str | None:
         """The GPU's address as `dddd:bb:dd`, None where the event is about no GPU."""
         return self.event.text("pci")
+
+    @property
+    def cite(self) -> Citation:
+        """The line that tells it."""
+        return Citation(probe="kernel", host=self.host, line=self.event.first_line, text=self.line[:_CITED])
 
 
 @dataclass(frozen=True, slots=True)

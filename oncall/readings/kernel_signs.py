@@ -1,13 +1,13 @@
 """What else do the kernels report: trouble that can stop a job, a silent file system, or only what does no harm?"""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
-from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
-from oncall.readings.hardware import GPU_KINDS, ranks_of
+from oncall.readings.finding import Finding, Judgement, Role, unknown
+from oncall.readings.hardware import fault_kind, ranks_of
 from oncall.readings.incident import recent
 from oncall.readings.incident_part import TROUBLE, Part, part_of
 from oncall.readings.kernel_set import KernelEvent, kernel_set
@@ -30,8 +30,7 @@ def kernel_signs(case: Case) -> Judgement:
     trouble = [event for event in events if part_of(event.event) in TROUBLE and not event.ended]
     for verdict, found in (("trouble", trouble), ("mild", events)):
         if found:
-            findings = tuple(_findings(case, found, _kind if verdict == "trouble" else lambda _event: "observation"))
-            return _told(verdict, findings)
+            return _told(verdict, tuple(_findings(case, found, faults=verdict == "trouble")))
     return _nothing(case, "no kernel log tells of anything else")
 
 
@@ -48,7 +47,7 @@ def silent_storage(case: Case) -> Judgement:
         if part_of(event.event) is Part.STORAGE and not event.ended and (last is None or last.came_with(event))
     ]
     if silent:
-        return _told("silent", tuple(_findings(case, silent, lambda _event: "host_fault")))
+        return _told("silent", tuple(_findings(case, silent, faults=True)))
     return _nothing(case, "no kernel log tells of a file system that does not answer")
 
 
@@ -62,10 +61,6 @@ def _reported(case: Case) -> Iterator[KernelEvent]:
 def _of_other_programs(event: KernelEvent) -> bool:
     """What befell a program of the host that does not train is no matter of the job's."""
     return part_of(event.event) is Part.JOB and event.event.kind != "xid"
-
-
-def _kind(event: KernelEvent) -> str:
-    return "gpu_fault" if event.event.kind in GPU_KINDS else "host_fault"
 
 
 def _told(verdict: str, findings: tuple[Finding, ...]) -> Judgement:
@@ -94,7 +89,7 @@ def _nothing(case: Case, words: str) -> Judgement:
     return Judgement(verdict="none", reason=words)
 
 
-def _findings(case: Case, events: Iterable[KernelEvent], kind: Callable[[KernelEvent], str]) -> Iterator[Finding]:
+def _findings(case: Case, events: Iterable[KernelEvent], *, faults: bool) -> Iterator[Finding]:
     """One finding for all lines that say the same, of however many hosts."""
     alike: dict[tuple[str, str | None, bool], list[KernelEvent]] = {}
     for event in events:
@@ -103,16 +98,12 @@ def _findings(case: Case, events: Iterable[KernelEvent], kind: Callable[[KernelE
         hosts = tuple(dict.fromkeys(event.host for event in own))
         times = f", {len(own):,} times" if len(own) > 1 else ""
         yield Finding(
-            kind=kind(own[0]),
+            kind=fault_kind(own[0]) if faults else "observation",
             text=f"{fold_hosts(hosts)}: {describe(own[0])}{times}",
             role=Role.ORIGIN,
             grade=Grade.LIKELY,
             ranks=tuple(sorted({rank for event in own for rank in ranks_of(case, event)})),
             hosts=hosts,
             time=own[0].at,
-            cites=tuple(_citation(event) for event in own[:_FEW]),
+            cites=tuple(event.cite for event in own[:_FEW]),
         )
-
-
-def _citation(event: KernelEvent) -> Citation:
-    return Citation(probe="kernel", host=event.host, line=event.event.first_line, text=event.line[:400])

@@ -79,10 +79,11 @@ def _details(event: Event) -> list[str]:
     told = [] if wanted is None else [f"now {wanted}"]
     if cause is not None:
         told.append(f"caused by Xid {cause}")
-    if event.fields.get("reset_required") is True or event.fields.get("drain_reset") is True:
+    if asks_for_reset(event):
         told.append("it needs a reset")
     if isinstance(decoded, dict):
-        verdict = {True: "fatal", False: "nonfatal", None: None}[_flag(decoded.get("fatal"))]
+        fatal = decoded.get("fatal")
+        verdict = ("fatal" if fatal else "nonfatal") if isinstance(fatal, bool) else None
         number = decoded.get("link")
         link = f"link {number}" if isinstance(number, int) and number >= 0 else None
         injected = "injected by a test" if decoded.get("injected") is True else None
@@ -90,14 +91,15 @@ def _details(event: Event) -> list[str]:
     return told
 
 
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
 def wanted_action(event: Event) -> str | None:
     """What an Xid 154 says the driver now wants done with the GPU, in the driver's words; None for any other event."""
     recovery = event.fields.get("recovery")
     return str(recovery.get("to_name") or recovery.get("to_code")) if isinstance(recovery, dict) else None
+
+
+def asks_for_reset(event: Event) -> bool:
+    """Whether the line of a contained memory error (Xid 94, 95) asks for a reset, at once or once drained."""
+    return event.fields.get("reset_required") is True or event.fields.get("drain_reset") is True
 
 
 def _of_sxid(event: Event) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
-from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.finding import Finding, Judgement, Role, unknown
 from oncall.readings.hardware import accused_on, ranks_of
 from oncall.readings.incident import run_incidents
 from oncall.readings.incident_part import Part, part_of
@@ -42,7 +42,7 @@ def _own_errors(case: Case, hosts: tuple[str, ...]) -> list[KernelEvent]:
     """Errors of the program itself that began an incident, or that have no time."""
     incidents = run_incidents(case)
     table = case.view("processes", process_table)
-    known = {process.pid for process in table.processes} if table else set()
+    known = {(process.host, process.pid) for process in table.processes} if table else set()
     return [
         event
         for event in incidents.kernel.values()
@@ -53,9 +53,9 @@ def _own_errors(case: Case, hosts: tuple[str, ...]) -> list[KernelEvent]:
     ]
 
 
-def _of_training(event: KernelEvent, pids: Collection[int | None]) -> bool:
+def _of_training(event: KernelEvent, known: Collection[tuple[str, int | None]]) -> bool:
     name = event.event.text("process")
-    return event.event.number("pid") in pids or name is None or like_training(name)
+    return (event.host, event.event.number("pid")) in known or name is None or like_training(name)
 
 
 def _finding(case: Case, event: KernelEvent) -> Finding:
@@ -72,7 +72,7 @@ def _finding(case: Case, event: KernelEvent) -> Finding:
         ranks=_ranks(case, event, pid),
         hosts=(event.host,),
         time=event.at,
-        cites=(Citation(probe="kernel", host=event.host, line=event.event.first_line, text=event.line[:400]),),
+        cites=(event.cite,),
     )
 
 

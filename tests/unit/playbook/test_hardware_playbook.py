@@ -121,6 +121,11 @@ def test_a_killed_exporter_is_not_the_program(tmp_path: Path) -> None:
     assert concludes(nodes(Scene(tmp_path), text), "hardware").conclusion_id == "no-fault"
 
 
+def test_a_killed_exporter_with_the_pid_of_another_hosts_rank_is_not_the_program(tmp_path: Path) -> None:
+    text = OOM.format(uptime=99_700.0).replace("1005 (python3)", "1001 (dcgm-exporter)")
+    assert concludes(nodes(Scene(tmp_path), text), "hardware").conclusion_id == "no-fault"
+
+
 def test_a_fault_of_the_program_after_a_lost_gpu_is_its_consequence(tmp_path: Path) -> None:
     text = xid(79, 300.0, text=LOST) + xid(31, 299.0)
     walked = concludes(nodes(Scene(tmp_path), text), "hardware")
