@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from oncall.bundle.evidence import Evidence
 from oncall.bundle.store import Bundle
-from oncall.flight_recorder import Analysis, DumpSet, analyse
+from oncall.flight_recorder import Analysis, DumpSet, Kind, analyse
 from oncall.playbook.sources import LiveSource
 from oncall.probes.catalogue import DUMP_REQUEST, PROBES
 from oncall.readings.case import Case
@@ -19,6 +19,7 @@ from oncall.report.triage import Listener, case_of, live_source
 
 _WRITTEN_WITHIN_S = 20.0
 _POLL_S = 0.5
+_MOMENT = "all have joined what they wait in, as in a running job at any moment: a second dump tells whether it moves"
 _SLACK_S = 1.5
 """Time stamps of files are whole seconds."""
 
@@ -49,7 +50,17 @@ async def dump_now(bundle: Bundle, listen: Listener) -> ManualDump:
     dumps = _since(evidence, time.monotonic() - began)
     late = tuple(rank for rank in asked if rank not in dumps.dumps)
     analysis = analyse(dumps, world_size=case.run.ranks.world_size) if dumps.dumps else None
-    return ManualDump(asked, refused, late, analysis)
+    return ManualDump(asked, refused, late, None if analysis is None else of_a_moment(analysis))
+
+
+def of_a_moment(analysis: Analysis) -> Analysis:
+    """The same without what a running job shows at any moment: operations that all joined and none has finished yet.
+
+    Dumps that a watchdog wrote come minutes after that; those that were asked for do not.
+    """
+    if not analysis.origins or any(origin.kind is not Kind.TRANSPORT_STALL for origin in analysis.origins):
+        return analysis
+    return replace(analysis, origins=(), motion=_MOMENT)
 
 
 def dumps_of(bundle: Bundle) -> DumpSet | None:

@@ -34,7 +34,9 @@ def dumped(rank: int, operations: int) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("issued", "code"), [((1, 1), 0), ((2, 1), 10), ((2,), 10)], ids=["nothing waits", "one is stuck", "one is lost"]
+    ("issued", "code"),
+    [((1, 1), 0), ((2, 1), 10), ((2,), 10), ((2, 2), 12)],
+    ids=["nothing waits", "one is stuck", "one is lost", "all are in one operation, as in a running job"],
 )
 def test_it_ends_as_the_dumps_tell(
     issued: tuple[int, ...],
@@ -46,7 +48,7 @@ def test_it_ends_as_the_dumps_tell(
     analysis = analyse(load_blobs(dumped(rank, count) for rank, count in enumerate(issued)))
 
     async def asked(*_: object) -> manual_dump.ManualDump:
-        return manual_dump.ManualDump(tuple(range(len(issued))), {}, (), analysis)
+        return manual_dump.ManualDump(tuple(range(len(issued))), {}, (), manual_dump.of_a_moment(analysis))
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(manual_dump, "dump_now", asked)  # asking takes a running job: tests/lab/test_manual_dump.py
