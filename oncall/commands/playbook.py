@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from oncall.errors import ConfigError, OncallError, UsageError
+from oncall.errors import ConfigError, OncallError
 
 SCHEMA = "oncall.playbook/1"
 DIFFERS = 10
@@ -125,7 +125,7 @@ def _walks(name: str, bundles: list[Path]) -> Iterator[dict[str, str | bool | No
     from oncall.neutral import neutral
     from oncall.playbook.engine import walk
     from oncall.playbook.events import Concluded
-    from oncall.playbook.journal import read_journal
+    from oncall.playbook.journal import read_journal, standing_of
     from oncall.playbook.loader import load
     from oncall.playbook.sources import RecordedSource
     from oncall.report.triage import case_of
@@ -138,8 +138,10 @@ def _walks(name: str, bundles: list[Path]) -> Iterator[dict[str, str | bool | No
             sys.stderr.write(f"oncall: {neutral(error.cause)}\n")
             continue
         walked = asyncio.run(walk(playbook, RecordedSource(bundle), case_of(bundle), lambda _event: None))
-        ends = [event.conclusion for event in read_journal(bundle) if isinstance(event, Concluded)]
-        recorded = ends[-1] if ends and bundle.manifest.playbook == playbook.playbook else None
+        events = read_journal(bundle)
+        ends = [event.conclusion for event in events if isinstance(event, Concluded)]
+        walked_then = standing_of(events).playbook or bundle.manifest.playbook
+        recorded = ends[-1] if ends and walked_then == playbook.playbook else None
         yield {
             "bundle": neutral(str(path)),
             "conclusion": walked.conclusion_id,
@@ -158,10 +160,7 @@ def _runbook(args: argparse.Namespace) -> int:
     from oncall.run.model import Run
 
     described = load_run(find(args.run)) if args.run else Run(nodes="NODES", name="RUN")
-    names = args.names or list(known())
-    if not names:
-        raise UsageError("there is no playbook to write down")
-    blocks = runbook(described, [load(name) for name in names])
+    blocks = runbook(described, [load(name) for name in args.names or known()])
     if args.run is None:
         sys.stderr.write("oncall: RUN and NODES stand in it for a run; `--run RUN` fills in what its run file says\n")
     sys.stdout.write(as_html(blocks) if args.html else as_markdown(blocks))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from oncall.bundle.store import Bundle
 from oncall.cli import main
-from oncall.playbook.events import Concluded
+from oncall.playbook.events import Concluded, WalkStarted
 from oncall.playbook.loader import shipped
 
 from ..readings.evidence import Scene
@@ -126,6 +127,19 @@ def test_another_playbook_has_nothing_to_compare_with(tmp_path: Path, capsys: py
     assert main(["playbook", "test", "hardware", str(path), "--json"]) == 0
     (walked,) = json.loads(capsys.readouterr().out)["walks"]
     assert (walked["conclusion"], walked["recorded"], walked["same"]) == ("act-at-checkpoint", None, None)
+
+
+def test_what_the_operator_walked_last_is_what_was_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = bundle(tmp_path, "fault-while-running")
+    at = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
+    for event in (
+        WalkStarted(at=at, playbook="hardware", guided=False),
+        Concluded(at=at, conclusion="act-at-checkpoint"),
+    ):
+        Bundle.open(path).append_event(event)
+    for playbook, same in (("hardware", True), ("hang", None)):
+        assert main(["playbook", "test", playbook, str(path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["walks"][0]["same"] is same
 
 
 def test_the_runbook_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
