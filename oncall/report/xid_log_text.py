@@ -33,11 +33,9 @@ _AFTERWARDS = {
 
 
 def log_text(name: str, parsed: Parsed, *, empty: bool = False) -> str:
-    """What a kernel log holds: each GPU with its first Xid explained, each code of a switch, what their lines tell.
+    """What a kernel log holds: each GPU with its first Xid explained, each code of a switch, the other signs.
 
-    The other signs come after them, and then lines not understood.
-
-    A log that is `empty` tells of no sound node either.
+    Lines not understood come last. A log that is `empty` tells of no sound node either.
     """
     shown = "standard input" if name == "-" else name
     return text_of([f"{shown}: empty, so nothing is known"] if empty else _log_lines(shown, parsed))
