@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncall.errors import UsageError
-from oncall.flight_recorder.layout import wrapped
 from oncall.neutral import neutral
 from oncall.run.nodes import MOST_RANKS, expand_ranks, fold_ranks, name_folded
 
@@ -52,10 +51,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the analysis, or the entries; the exit code is that of `outcome`."""
     # Imported here to keep `oncall --help` quick.
     from oncall.flight_recorder import Pace, analyse, compare
-    from oncall.flight_recorder.answer import as_json, movement_json
     from oncall.flight_recorder.groups import resolve
     from oncall.flight_recorder.narrowing import narrow
-    from oncall.flight_recorder.report import as_text
 
     _within("--world-size", args.world_size, MOST_RANKS)
     _within("--processes", args.processes, _MOST_PROCESSES)
@@ -74,13 +71,22 @@ def run(args: argparse.Namespace) -> int:
     hidden = _findings(whole) - _findings(shown)
     if hidden:
         sys.stderr.write(f"oncall: {hidden} of {_findings(whole)} findings concern none of --ranks and --groups\n")
-    if args.json:
-        answer = as_json(shown) | ({} if movement is None else {"movement": movement_json(movement)})
-        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
-    else:
-        moved = [] if movement is None else wrapped(movement.says, terminal_width())
-        sys.stdout.write("".join(f"{line}\n" for line in moved) + as_text(shown, terminal_width(), hidden))
+    _print(shown, movement, hidden, as_json_text=args.json)
     return outcome(whole, movement)
+
+
+def _print(analysis: "Analysis", movement: "Movement | None", hidden: int, *, as_json_text: bool) -> None:
+    from oncall.flight_recorder.answer import as_json, movement_json
+    from oncall.flight_recorder.layout import wrapped
+    from oncall.flight_recorder.report import as_text
+
+    if as_json_text:
+        answer = as_json(analysis) | ({} if movement is None else {"movement": movement_json(movement)})
+        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+        return
+    width = terminal_width()
+    moved = [] if movement is None else wrapped(movement.says, width)
+    sys.stdout.write("".join(f"{line}\n" for line in moved) + as_text(analysis, width, hidden))
 
 
 def terminal_width() -> int:
