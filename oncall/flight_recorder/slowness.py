@@ -21,6 +21,9 @@ _WAIT_SHARE = 0.05
 _SLOW_SHARE = 0.02
 """Share of the time in a group's operations that waiting for one rank has to be."""
 
+_HOST_JITTER_MS = 20.0
+"""What Python and the scheduler of a busy host delay an issue by: 9 ms were seen in an even job of 4 ranks a core."""
+
 _BY_DURATION = "it waits least: its operations are the shortest"
 _BY_ISSUE = "it issues last"
 _SET_TIMING = "TORCH_NCCL_ENABLE_TIMING=1 has durations recorded"
@@ -94,6 +97,7 @@ def _by_issue(dumps: DumpSet, groups: Groups, parts: Sequence[Part]) -> Slowness
     used = _used(dumps, groups)
     times = issue_times(dumps.dumps, groups, parts)
     found = _found([_waits(part, rows, used) for part, rows in times.items()], _BY_ISSUE, _FEWEST_IN_GROUP)
+    found = tuple(slow for slow in found if slow.waited_ms >= _HOST_JITTER_MS)
     if len(found) == 1:
         return Slowness(found, None)
     active = all(dump.only_active for dump in dumps.dumps.values())

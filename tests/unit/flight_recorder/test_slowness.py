@@ -33,6 +33,11 @@ def test_a_host_that_issues_last_by_a_varying_time_is_named() -> None:
     assert [slow.rank for slow in movement.slow] == [2]
 
 
+def test_the_jitter_of_a_busy_host_is_no_slow_rank() -> None:
+    movement = issued(lambda rank, n: 4 + 3 * (n % 4) if rank == 2 else 0)
+    assert (movement.pace, movement.slow) == (Pace.MOVING, ())
+
+
 @pytest.mark.parametrize("late_ms", [5.0, 200.0])
 def test_a_constant_lateness_is_a_slow_host_or_a_clock(late_ms: float) -> None:
     """Clocks of different hosts are not known to agree; that rank 2 is even is no more true than that it is slow."""
