@@ -156,10 +156,10 @@ class Evidence:
         """The pieces of one node's answer that came to their end: of a number that broke off half would mislead."""
         return self.parts(host)[:-1] if self.why_cut(host) else self.parts(host)
 
-    def all_parts(self, name: str) -> Iterator[tuple[str, Part]]:
-        """Each host's pieces of one name, hosts in the order asked."""
+    def all_parts(self, name: str, *, cut: bool = False) -> Iterator[tuple[str, Part]]:
+        """Each host's pieces of one name, hosts in the order asked; with `cut` those too that broke off."""
         for host in self.asked:
-            for part in self.parts(host):
+            for part in self.parts(host) if cut else self.whole_parts(host):
                 if part.name == name:
                     yield host, part
 

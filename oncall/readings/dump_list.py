@@ -66,14 +66,14 @@ def _gives_recorder(part: Part) -> bool:
 
 def dump_blobs(evidence: Evidence) -> Iterator[tuple[str, bytes]]:
     """Each fetched dump as (`host/path`, bytes), one at a time; a damaged transfer gives what came of it."""
-    for host, part in evidence.all_parts("dump"):
+    for host, part in evidence.all_parts("dump", cut=True):
         packed = part.attributes.get("encoding") == "gzip"
         yield f"{host}{part.attributes['path']}", _unpack(part.data) if packed else part.data
 
 
 def live_blobs(evidence: Evidence) -> Iterator[tuple[str, bytes]]:
     """What PyTorch's debug server gave of each rank's recorder as (name, bytes), one at a time."""
-    for host, part in evidence.all_parts("live-dump"):
+    for host, part in evidence.all_parts("live-dump", cut=True):
         rank = part.number("rank")
         if rank is not None:
             packed = part.attributes.get("encoding") == "gzip"

@@ -12,9 +12,12 @@ from oncall.formats.kernel_time import NodeClock
 from oncall.formats.torchrun import read_torchrun
 from oncall.readings.case import Case
 from oncall.readings.clock import age_s, node_clock
+from oncall.readings.finding import Citation
 from oncall.readings.process_table import process_table
 from oncall.run.numbers import whole
 
+_CITED = 300
+"""Characters of a line that are shown."""
 _ATTEMPT = re.compile(r"attempt_(\d+)$")
 
 
@@ -46,6 +49,10 @@ class LogFile:
     def lines(self) -> tuple[str, ...]:
         """The lines of the tail, decoded anew each time: of thousands of logs a reading looks into few."""
         return tuple(self.tail.decode("utf-8", "replace").split("\n"))
+
+    def cite(self, line: str) -> Citation:
+        """A line of it, as far as it is shown."""
+        return Citation(probe="logs", host=self.host, file=self.path, text=line.strip()[:_CITED])
 
     def line(self, event: Event) -> str:
         """The words of an event's first line."""

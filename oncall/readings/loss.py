@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oncall.flight_recorder.model import Grade
 from oncall.readings.case import Case
-from oncall.readings.finding import Citation, Finding, Judgement, Role, unknown
+from oncall.readings.finding import Finding, Judgement, Role, unknown
 from oncall.readings.log_set import LogFile
 from oncall.readings.loss_end import STEPS_BACK, LossEnd, lost_loss, started_since
 from oncall.readings.loss_history import LossHistory, StepValues, loss_histories
@@ -56,14 +56,10 @@ def _recovered(history: LossHistory, told: Sequence[StepValues]) -> Judgement | 
         role=Role.ORIGIN if again else Role.CONTEXT,
         grade=Grade.SURE,
         sequence=bad[0].step,
-        cites=tuple(_cite(step) for step in bad[-4:]),
+        cites=tuple(step.file.cite(step.line) for step in bad[-4:]),
     )
     verdict = "recurring" if again else "finite"
     return Judgement(verdict=verdict, reason=finding.text, findings=(finding,))
-
-
-def _cite(step: StepValues) -> Citation:
-    return Citation(probe="logs", host=step.file.host, file=step.file.path, text=step.line)
 
 
 def _finding(case: Case, end: LossEnd) -> Finding:

@@ -104,7 +104,7 @@ def _newest(histories: Sequence[LossHistory]) -> LossEnd | None:
 
 def _logged(history: LossHistory, bad: tuple[StepValues, ...], said: _Said | None) -> LossEnd:
     first = bad[0]
-    own = _cite(first.file, first.line)
+    own = first.file.cite(first.line)
     return LossEnd(
         history=history,
         step=first.step,
@@ -156,12 +156,8 @@ def _raised(file: LogFile) -> Iterator[_Said]:
     if any(word in file.tail for word in _RAISERS):
         for line in reversed(file.lines):
             if raised := _RAISED.search(line[:_LONGEST]):
-                yield _Said(raised["words"], _cite(file, line), raised=True)
+                yield _Said(raised["words"], file.cite(line), raised=True)
                 return
-
-
-def _cite(file: LogFile, line: str) -> Citation:
-    return Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
 
 
 def _met(file: LogFile) -> Iterator[_Said]:
@@ -169,5 +165,5 @@ def _met(file: LogFile) -> Iterator[_Said]:
     for event in reversed(file.events):
         if event.kind == "rerun_unexpected" and event.fields.get("value") in NOT_FINITE:
             line = file.line(event)
-            yield _Said(line, _cite(file, line), raised=False)
+            yield _Said(line, file.cite(line), raised=False)
             return

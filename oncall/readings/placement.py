@@ -79,8 +79,7 @@ def gpu_inventory(evidence: Evidence) -> dict[str, dict[int, tuple[str, str]]]:
     The driver's files name no index; nvidia-smi and CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID` number GPUs by address.
     """
     inventory: dict[str, dict[int, tuple[str, str]]] = {}
-    told = ((host, part) for host in evidence.asked for part in evidence.whole_parts(host) if part.name == "gpus")
-    for host, part in told:
+    for host, part in evidence.all_parts("gpus"):
         form = part.attributes.get("form")
         inventory[host] = _driver_files(part.text) if form == "proc" else _nvidia_smi(part.text)
     return inventory

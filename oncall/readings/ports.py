@@ -61,7 +61,7 @@ def port_set(evidence: Evidence) -> tuple[Port, ...]:
 
 def without_ports(evidence: Evidence) -> tuple[str, ...]:
     """The hosts that say that they have no port at all."""
-    return tuple(host for host in evidence.asked if any(part.name == "no-ports" for part in evidence.whole_parts(host)))
+    return tuple(host for host, _ in evidence.all_parts("no-ports"))
 
 
 def ports(case: Case) -> Judgement:
@@ -104,8 +104,10 @@ def _cut_off(case: Case, seen: Sequence[Port]) -> Iterator[tuple[str, Finding]]:
     up = {port.host for port in seen if port.state == "ACTIVE"}
     if not up and not _goes_over_ports(case):
         return
-    for host in dict.fromkeys(port.host for port in seen):
-        own = [port for port in seen if port.host == host]
+    of_host: dict[str, list[Port]] = {}
+    for port in seen:
+        of_host.setdefault(port.host, []).append(port)
+    for host, own in of_host.items():
         if host not in up and all(port.state is not None for port in own):
             states = ", ".join(f"{port.name} {port.state}" for port in own)
             yield host, _of_host(case, host, f"none of its ports is up ({states})")

@@ -88,16 +88,12 @@ def complaints(logs: LogSet, told: Saves) -> tuple[Citation, ...]:
     for file in sorted(logs.current(), key=lambda each: each.age_s if each.age_s is not None else 1e9):
         if any(word.encode() in file.tail for word in _TELLING):
             lines = file.lines[max(ends, default=0) if file is told.file else 0 :]
-            found += [_cite(file, line) for line in reversed(lines) if _complains(line)]
+            found += [file.cite(line) for line in reversed(lines) if _complains(line)]
     return tuple(found)
 
 
 def _complains(line: str) -> bool:
     return any(word in line for word in _TELLING) and _COMPLAINT.search(line[:_LONGEST]) is not None
-
-
-def _cite(file: LogFile, line: str) -> Citation:
-    return Citation(probe="logs", host=file.host, file=file.path, text=line.strip()[:300])
 
 
 def failed_in_a_row(told: Saves, complained: tuple[Citation, ...], *, nobody_writes: bool) -> int:

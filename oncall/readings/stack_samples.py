@@ -25,8 +25,7 @@ def _own_samples(case: Case) -> Samples:
 
 def _samples(evidence: Evidence, others: frozenset[tuple[str, int]]) -> Samples:
     found: dict[int, list[RankStack]] = {}
-    taken = ((host, part) for host in evidence.asked for part in evidence.whole_parts(host) if part.name == "stack")
-    for host, part in taken:
+    for host, part in evidence.all_parts("stack"):
         told, pid = part.attributes.get("rank", ""), part.attributes.get("pid", "")
         if told.isdecimal() and pid.isdecimal() and (host, int(pid)) not in others:
             for dump in parse_pyspy(part.data).dumps[:1]:
