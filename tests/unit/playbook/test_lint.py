@@ -49,6 +49,12 @@ def test_the_shipped_playbooks_are_sound(name: str) -> None:
     assert load(name).playbook == name
 
 
+@pytest.mark.parametrize("name", shipped())
+def test_no_two_steps_of_a_shipped_playbook_are_the_same(name: str) -> None:
+    ways = [(step.reading, tuple(step.branches.items())) for step in load(name).steps.values()]
+    assert len(set(ways)) == len(ways)
+
+
 def test_the_good_one_is_good() -> None:
     assert parse(GOOD, "tiny.yaml").start == "first"
 
