@@ -53,7 +53,7 @@ def read_kernel(data: bytes, name: str) -> Parsed:
     `stopped_after_line` where a log held more than MAX_EVENTS. A line that claims an Xid or SXid in a form that cannot
     be read is listed as unrecognised. Nothing raises: any bytes are a log.
     """
-    data = _COLOUR.sub(b"", data) if b"\x1b[" in data else data
+    data = _COLOUR.sub(b"", data) if b"\x1b" in data else data
     drafts: list[Draft] = []
     unread: list[int] = []
     line_number, counted_to = 1, 0
