@@ -68,7 +68,7 @@ def _text_format(data: bytes) -> Format:
     if _METRICS_TEXT.search(ends):
         return Format.METRICS
     training = sum(1 for _ in Log(ends, "").candidates(ANCHORS))
-    kernel = len({ends.count(b"\n", 0, found.start()) for found in _KERNEL.finditer(ends)})
+    kernel = len({ends.rfind(b"\n", 0, found.start()) for found in _KERNEL.finditer(ends)})
     if kernel > training:
         return Format.KERNEL
     return Format.TRAINING if training else Format.TEXT
