@@ -18,11 +18,8 @@ anchors() {
     part anchors
     cat "$temporary/anchors"
 }
-if limit 5 dmesg >"$temporary/ring" 2>"$temporary/error"; then
-    part kernel form=dmesg
-    tail -c "$TAIL_BYTES" "$temporary/ring"
-    anchors
-elif [ -n "$SUDO" ] && limit 5 $SUDO dmesg >"$temporary/ring" 2>"$temporary/error"; then
+if limit 5 dmesg >"$temporary/ring" 2>"$temporary/error" ||
+    { [ -n "$SUDO" ] && limit 5 $SUDO dmesg >"$temporary/ring" 2>"$temporary/error"; }; then
     part kernel form=dmesg
     tail -c "$TAIL_BYTES" "$temporary/ring"
     anchors

@@ -43,7 +43,7 @@ def test_a_silent_resolver_holds_up_neither_another_node_nor_the_end(
     resolver: threading.Event, closed_port: int
 ) -> None:
     async def outcomes() -> list[Outcome]:
-        reach = SshReach(ReachOptions(port=closed_port, connect_timeout_s=2.0))
+        reach = SshReach(ReachOptions(port=closed_port, connect_timeout_s=1.0))
         asked = (reach.run(host, b"", lambda _: None, Limits(60, 60)) for host in [*SILENT, "living"])
         ended = await asyncio.gather(*asked)
         await reach.close()
