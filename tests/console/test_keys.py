@@ -92,9 +92,9 @@ async def test_each_key_of_each_footer_does_something(
     console = console_of(incident(name))
     async with console.run_test(size=(120, 34)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        for screen_key, screen in [("1", "incident"), *SCREENS.items()]:
+        for way, screen in [((), "incident"), *(((key,), screen) for key, screen in SCREENS.items())]:
             for command in list(footer(screen, **console.circumstances)):
-                await press(pilot, "1", screen_key)
+                await press(pilot, *way)
                 assert name_of(console) == screen
                 before = stands(console)
                 await press(pilot, command.keys.split(",")[0])
@@ -157,7 +157,7 @@ async def test_a_filter_that_nothing_holds_says_so_and_leaves_what_to_do(
     console = console_of(incident("hang-by-hardware"))
     async with console.run_test(size=(100, 40)) as pilot:
         await until(pilot, lambda: console.snapshot.report)
-        await pilot.press("slash", *"zzz", "enter")
+        await press(pilot, "slash", *"zzz", "enter")
         panes = {each.id: each.text for each in console.screen.query(Listing).results(Listing)}
         assert "no row holds this text" in panes["suspects"]
         assert "scontrol" in str(panes["do"])

@@ -65,7 +65,7 @@ def test_each_screen_by_its_key_and_out_again(tmux: Tmux, tmp_path: Path, incide
     tmux.until("another branch")
     for key, mark in (
         ("2", "fewest first"),
-        ("3", "they differ"),
+        ("3", "explains 8 waiting ranks"),
         ("4", "UNKNOWN"),
         ("5", "pages"),
         ("6", "what it lacks"),
