@@ -107,7 +107,7 @@ def test_recorders_where_no_dump_was_written(scene: Scene) -> None:
 def test_the_hang_is_explained_by_it_alone(scene: Scene) -> None:
     walked = concludes(scene, "hang")
     steps = {step.step: step.judgement for step in walked.steps}
-    told = steps.get("collective") or steps["collective-if-any"]
+    told = steps["collective"]
     assert (told.verdict, told.findings[0].ranks, told.findings[0].sequence) == ("absent", (1,), 2)
     assert "fetch_shard" in (steps["stack-of-absent"].findings[0].frame or "")
 
