@@ -13,6 +13,8 @@ from oncall.run.numbers import whole
 
 _ONE_ANSWER_S = 60.0
 """A process may begin while its node answers, after the clock was read."""
+_MOST_JOBS = 64
+"""Jobs on the same hosts that are told apart; a node may tell of any number."""
 _CLOCK_TICKS_PER_S = 100
 """USER_HZ, the unit of the times in /proc/PID/stat; 100 on every Linux that runs GPUs (proc(5))."""
 
@@ -143,10 +145,10 @@ def _largest_job(processes: Iterable[TrainingProcess]) -> TrainingProcess | None
     jobs: list[list[TrainingProcess]] = []
     for process in processes:
         known = next((job for job in jobs if not process.of_another_job(job[0])), None)
-        if known is None:
-            jobs.append([process])
-        else:
+        if known is not None:
             known.append(process)
+        elif len(jobs) < _MOST_JOBS:
+            jobs.append([process])
     sizes = [(len({each.host for each in job}), len({each.rank for each in job})) for job in jobs]
     largest = max(sizes, default=(0, 0))
     return jobs[sizes.index(largest)][0] if sizes.count(largest) == 1 else None

@@ -1,11 +1,13 @@
 """Another job of the same user runs on the same nodes: nothing of it counts for or against this one."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from oncall.readings.alive import alive
+from oncall.readings.process_table import process_table
 from oncall.readings.progress import progress
 from oncall.readings.stack_set import own_stacks
 
@@ -75,6 +77,22 @@ def test_a_job_that_starts_again_with_fewer_ranks_is_the_same(tmp_path: Path) ->
     younger = young(of_job(process(0, state="T", again="T", world=4), pid=5000, TORCHELASTIC_RUN_ID="a"))
     scene = Scene(tmp_path).say("processes", {"node001": [*older, *younger], "node002": []})
     assert [finding.ranks for finding in alive(scene.case).findings] == [(0,)]
+
+
+def test_a_node_that_tells_of_a_job_for_each_process_takes_no_more_than_its_share_of_time(tmp_path: Path) -> None:
+    """Ten times as many processes may not take forty times as long."""
+
+    def took(count: int) -> float:
+        told = [of_job(process(0), pid=number, TORCHELASTIC_RUN_ID=f"job{number}") for number in range(count)]
+        parts = [part for pair in told for part in pair]
+        scene = Scene(tmp_path / str(count)).say("processes", {"node001": parts, "node002": []})
+        evidence = scene.case.evidence("processes")
+        assert evidence is not None
+        start = time.process_time()
+        assert len(process_table(evidence).processes) == count, "none of them is on more hosts than another"
+        return time.process_time() - start
+
+    assert took(2_000) < 40 * max(took(200), 0.005)
 
 
 def test_of_two_jobs_of_one_size_nothing_tells_which_is_meant(tmp_path: Path) -> None:
