@@ -19,7 +19,6 @@ from oncall.console.lines import NOTHING, Line, Row, Tone, plain_row, wrap
 if TYPE_CHECKING:
     from oncall.console.host import Host
 
-
 _NEAR = 64
 """How far the next row that is no heading may be."""
 
@@ -86,25 +85,21 @@ class Listing(ScrollView, can_focus=True):
 
     def show(self, rows: Sequence[Row]) -> None:
         """Show these rows; the cursor stays on the row of the same key, the view where it was."""
-        if rows == self._all:
-            return
-        key = self.row.key if self.row else None
-        self._all = rows
-        self._choose(key)
+        if rows != self._all:
+            self._all = rows
+            self._choose()
 
     def filter(self, needle: str) -> None:
         """Show only rows that hold this text, whatever its case; headings stay."""
         if needle.lower() != self._needle:
-            key = self.row.key if self.row else None
             self._needle = needle.lower()
-            self._choose(key)
+            self._choose()
 
     def put_cursor(self, key: str) -> None:
         """Move the cursor to the row of this key, if there is one."""
-        for index, row in enumerate(self._rows):
-            if row.key == key:
-                self._go(index)
-                return
+        index = self._index_of(key)
+        if index is not None:
+            self._go(index)
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -116,9 +111,9 @@ class Listing(ScrollView, can_focus=True):
         """All rows as plain text."""
         return "\n".join(row.text for row in self._rows)
 
-    def _choose(self, key: str | None) -> None:
-        needle = self._needle
-        self._rows = self._matching(needle) if needle else self._all
+    def _choose(self) -> None:
+        key = self.row.key if self.row else None
+        self._rows = self._matching(self._needle) if self._needle else self._all
         position = self._position(key)
         changed = position != self._at or key != (self._rows[position].key if self._rows else None)
         self._at = position
@@ -134,12 +129,15 @@ class Listing(ScrollView, can_focus=True):
 
     def _position(self, key: str | None) -> int:
         if key is not None and (self._wrapped or len(self._rows) < 1000):
-            for index, row in enumerate(self._rows):
-                if row.key == key:
-                    return index
+            index = self._index_of(key)
+            if index is not None:
+                return index
         at = min(self._at, max(0, len(self._rows) - 1))
         near = (*range(at, min(len(self._rows), at + _NEAR)), *range(at - 1, max(-1, at - _NEAR), -1))
         return next((index for index in near if not self._rows[index].fixed), at)
+
+    def _index_of(self, key: str) -> int | None:
+        return next((index for index, row in enumerate(self._rows) if row.key == key), None)
 
     def _lay_out(self) -> None:
         """Break the rows into lines; where not all of them fit, the scroll bar takes its column.
@@ -179,13 +177,10 @@ class Listing(ScrollView, can_focus=True):
 
     def action_move(self, by: int) -> None:
         """Move the cursor, passing over headings; without a cursor, scroll."""
-        if not self._shows_cursor:
-            self.scroll_relative(y=by, animate=False)
-            return
         at = self._at + by
         while 0 <= at < len(self._rows) and self._rows[at].fixed:
             at += by
-        if 0 <= at < len(self._rows):
+        if self._shows_cursor and 0 <= at < len(self._rows):
             self._go(at)
         else:
             self.scroll_relative(y=by, animate=False)
