@@ -33,9 +33,9 @@ def checkpoint_age(case: Case) -> Judgement:
 
 
 def _by_age(case: Case) -> Judgement:
-    if case.run.paths.checkpoints is None and newest_checkpoint(case) is None:
-        return unknown("the run file names no `paths.checkpoints`, and no log tells of a save that ended")
     newest = newest_checkpoint(case)
+    if newest is None and case.run.paths.checkpoints is None:
+        return unknown("the run file names no `paths.checkpoints`, and no log tells of a save that ended")
     listed = sorted(listed_checkpoints(case), key=lambda each: each.step)
     if newest is None:
         if not case.coverage("logs").complete or not case.view("logs", _lists_checkpoints):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import PurePosixPath
 
 from oncall.bundle.evidence import Evidence
@@ -33,8 +34,11 @@ def newest_checkpoint(case: Case) -> Checkpoint | None:
 
     Where the loss was lost, only one that lies STEPS_BACK steps before that is good.
     """
+    lost = _lost_at(case)
+    first = min((step for step in lost if step is not None), default=-inf)
+    newest_good = first - STEPS_BACK if lost else inf
     for found in _known(case):
-        good = [each for each in found if _is_good(case, each)]
+        good = [each for each in found if each.step <= newest_good]
         if good:
             return max(good, key=lambda each: each.step)
     return None
@@ -42,15 +46,15 @@ def newest_checkpoint(case: Case) -> Checkpoint | None:
 
 def way_back(case: Case) -> str:
     """Which checkpoint to go back to, for the sentence that says so; why there is none where the loss was lost."""
-    newest = newest_checkpoint(case)
+    newest, lost = newest_checkpoint(case), _lost_at(case)
     if newest is not None:
         return f" (step {newest.step:,})"
-    if not _lost_at(case):
+    if not lost:
         return ""
     steps = [each.step for found in _known(case) for each in found]
     if not steps:
         return " (no checkpoint was seen)"
-    if all(step is None for step in _lost_at(case)):
+    if all(step is None for step in lost):
         return " (no log tells at which step the loss was lost, so none that was seen is known to be good)"
     return f" (none that was seen lies so far back: the oldest is of step {min(steps):,})"
 
@@ -79,12 +83,6 @@ def listed_checkpoints(case: Case) -> tuple[Checkpoint, ...]:
 def _lost_at(case: Case) -> list[int | None]:
     """The steps at which findings say that the loss was lost."""
     return [f.sequence for f in case.findings if f.kind == "loss_not_finite" and f.role is Role.ORIGIN]
-
-
-def _is_good(case: Case, checkpoint: Checkpoint) -> bool:
-    lost = _lost_at(case)
-    first = min((step for step in lost if step is not None), default=None)
-    return not lost or (first is not None and checkpoint.step <= first - STEPS_BACK)
 
 
 def _in_folder(evidence: Evidence) -> tuple[Checkpoint, ...]:
