@@ -1,7 +1,7 @@
 """What do the drivers say of their GPUs: held-down clocks, memory errors, rows to remap, links that err?"""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -53,8 +53,8 @@ def gpu_set(evidence: Evidence) -> GpuSet:
     hung, silent, without = dict[str, str](), dict[str, str](), []
     for host in evidence.asked:
         parts = evidence.whole_parts(host)
-        looks = [found for part in parts if part.name == "query" and (found := read_query(part.data)) is not None]
-        broken = _broken(parts)
+        looks, spoken = _looks(parts)
+        broken = _broken(parts, spoken)
         if broken is not None:
             hung[host] = broken
         elif any(part.name == "no-driver" for part in parts):
@@ -62,7 +62,7 @@ def gpu_set(evidence: Evidence) -> GpuSet:
         if looks:
             gpus[host] = looks[-1]
             held.update({(host, uuid): reasons for uuid, reasons in _held(looks)})
-        elif (told := _complaint(parts)) is not None:
+        elif (told := _complaint(spoken)) is not None:
             silent[host] = told
         links.update({(host, link): grew for link, grew in _grown_links(parts)})
     return GpuSet(gpus, held, links, hung, tuple(without), silent)
@@ -126,25 +126,33 @@ def _unread(case: Case) -> Judgement | None:
     return unknown(f"the drivers of {fold_hosts(unread) or 'no host'} told nothing of their GPUs{without}{why}")
 
 
-def _broken(parts: Sequence[Part]) -> str | None:
+def _looks(parts: Sequence[Part]) -> tuple[list[tuple[GpuHealth, ...]], list[str]]:
+    """The reports of the looks, and what else was said: standard error, and standard output where it is no report."""
+    looks: list[tuple[GpuHealth, ...]] = []
+    spoken: list[str] = []
+    for part in parts:
+        report = read_query(part.data) if part.name == "query" else None
+        if report is not None:
+            looks.append(report)
+        elif part.name in {"query", "exit"}:
+            spoken.append(part.text)
+    return looks, spoken
+
+
+def _broken(parts: Sequence[Part], spoken: Iterable[str]) -> str | None:
     """What a driver that hangs, or that has lost a GPU, says or lets be known by its exit code."""
     codes = [part.attributes.get("code", "") for part in parts if part.name == "exit"]
     if _HUNG & set(codes):
         return "nvidia-smi does not answer: a GPU or its driver hangs"
-    lost = next((found[0] for part in _spoken(parts) if (found := _LOST.search(part.text))), None)
+    lost = next((found[0] for text in spoken if (found := _LOST.search(text))), None)
     told = lost or next((_BROKEN[code] for code in codes if code in _BROKEN), None)
     return None if told is None else f"nvidia-smi: {' '.join(told.split())[:300]}"
 
 
-def _complaint(parts: Sequence[Part]) -> str | None:
+def _complaint(spoken: Iterable[str]) -> str | None:
     """The first line that nvidia-smi said in place of its report."""
-    lines = (line.strip() for part in _spoken(parts) for line in part.text.split("\n"))
+    lines = (line.strip() for text in spoken for line in text.split("\n"))
     return next((f"nvidia-smi: {line[:200]}" for line in lines if line), None)
-
-
-def _spoken(parts: Sequence[Part]) -> list[Part]:
-    """Standard error, and standard output where it is no report."""
-    return [p for p in parts if p.name == "exit" or (p.name == "query" and read_query(p.data) is None)]
 
 
 def _grown_links(parts: Sequence[Part]) -> Iterator[tuple[str, int]]:
