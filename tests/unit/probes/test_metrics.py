@@ -24,6 +24,8 @@ from oncall.probes.metric_questions import Question
 from oncall.probes.metrics import PrometheusServer
 from oncall.run.model import Endpoint, Prometheus
 
+from ...lab.ports import START_S, address_told
+
 NOW = datetime(2026, 3, 3, 3, 0, 0, tzinfo=UTC)
 GOOD = b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1772506800,"1"]}]}}'
 QUESTIONS = {"one": (Question("now", "up", NOW),)}
@@ -282,26 +284,23 @@ def prometheus(tmp_path: Path) -> Iterator[str]:
     hashed = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG"
     (tmp_path / "web.yml").write_text(f"basic_auth_users:\n  oncall: {hashed}\n")
     (tmp_path / "prometheus.yml").write_text("{}\n")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
     options = [f"--config.file={tmp_path}/prometheus.yml", f"--web.config.file={tmp_path}/web.yml"]
-    more = [f"--storage.tsdb.path={tmp_path}/tsdb", f"--web.listen-address={address}"]
+    more = [f"--storage.tsdb.path={tmp_path}/tsdb", "--web.listen-address=127.0.0.1:0"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen([program, *options, *more], stdout=log, stderr=log)
     try:
-        _wait_for_port(int(address.rpartition(":")[2]), process)
+        address = address_told(tmp_path / "log", process)
+        _wait_until_ready(tmp_path / "log", process)
         yield f"http://{address}"
     finally:
         process.terminate()
         process.wait(timeout=20)
 
 
-def _wait_for_port(port: int, process: "subprocess.Popen[bytes]") -> None:
-    until = time.monotonic() + 60
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+def _wait_until_ready(log: Path, process: "subprocess.Popen[bytes]") -> None:
+    """It listens before it answers queries, with 503 until then."""
+    until = time.monotonic() + START_S
+    while "ready to receive web requests" not in log.read_text():
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.05)
