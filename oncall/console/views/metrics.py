@@ -80,8 +80,6 @@ def _footer(panel: "Panel") -> Iterator[Row]:
         told.append(f"bad {panel.bad} {low}{each} {panel.unit}".rstrip() + (", each by its own limit" if each else ""))
     if panel.newest_age_s is not None:
         told.append(f"newest sample {duration(panel.newest_age_s)} old")
-    if any(None in row.history[-_SPARKS:] for row in panel.rows[:_ROWS]):
-        told.append("bars: before, then now")
     if len(panel.rows) > _ROWS:
         told.append(f"{len(panel.rows) - _ROWS} more series")
     if told:
