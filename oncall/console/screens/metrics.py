@@ -19,8 +19,8 @@ class MetricsScreen(TriageScreen):
     NAME = "metrics"
     ABOUT = (
         "Each panel is one query: the question, the verdict, the number that proves it with host and GPU, what it was "
-        "before, the threshold, and the query itself, which `y` copies. Left of the gap in the bars is the stretch that "
-        "is compared with, right of it now. UNKNOWN says what is missing."
+        "before, the threshold, and the query itself, which `y` copies. Left of the gap in the bars is the stretch "
+        "that is compared with, right of it now. UNKNOWN says what is missing."
     )
     CSS_PATH: ClassVar[list[str | PurePath]] = ["triage.tcss", "metrics.tcss"]
 
