@@ -66,7 +66,7 @@ def host_pressure(case: Case) -> Judgement:
 
 def _memory(state: HostState) -> str | None:
     if state.killed:
-        return f"{state.killed} processes were killed for want of memory within 3 s"
+        return f"{state.killed} processes were killed because memory ran out within 3 s"
     if state.available is not None and state.available < _LITTLE:
         return f"{state.available:.1%} of its memory is available"
     if state.swapped_pages is not None and state.swapped_pages > _SWAPPING:

@@ -20,7 +20,7 @@ def program_fault(case: Case) -> Judgement:
     """Did the program bring itself down?
 
     `program`: a code of the program's own making, such as Xid 13, 31 or 43, or a crash, that follows no fault of the
-    hardware. `memory`: the kernel killed a training process for want of memory. `clear`: neither. `unknown`: a kernel
+    hardware. `memory`: the kernel killed a training process as memory ran out. `clear`: neither. `unknown`: a kernel
     log was not read.
     """
     kernels = case.view("kernel", kernel_set)

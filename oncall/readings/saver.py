@@ -1,4 +1,4 @@
-"""Is a checkpoint being saved, and does whoever saves it get on?"""
+"""Is a checkpoint being saved, and does it move on?"""
 
 import msgspec
 
@@ -12,10 +12,10 @@ from oncall.run.nodes import fold_ranks
 
 
 def saver(case: Case) -> Judgement:
-    """Does whoever saves get on?
+    """Does a save move on?
 
     `failed`: a log tells of a save that failed. `writing`: the newest checkpoint grows. `stuck`: a process holds a file
-    of it open and does not get on. `gone`: a save began and has not ended, and nobody holds a file of it open. `idle`:
+    of it open and does not move on. `gone`: a save began and has not ended, and nobody holds a file of it open. `idle`:
     the last save has ended. `unknown`: no log tells of a save, or not every node told who writes.
     """
     logs, seen = own_logs(case), case.view("storage", storage_set)
@@ -59,7 +59,7 @@ def _nobody_writes(case: Case, seen: StorageSet | None, told: Saves) -> Judgemen
 def _stuck(seen: StorageSet, told: Saves) -> Judgement:
     blocked = [writer for writer in seen.writers if writer.blocked]
     shown = blocked or list(seen.writers)
-    how = "waits in the kernel" if blocked else "does not get on"
+    how = "waits in the kernel" if blocked else "does not move on"
     ranks = sorted({writer.rank for writer in shown if writer.rank is not None})
     who = f"the saver of rank {fold_ranks(ranks)}" if ranks else "the saver"
     text = f"{who} {how} with {shown[0].path}"
