@@ -213,7 +213,7 @@ def test_it_starts_by_itself_and_a_killed_terminal_leaves_the_answer(
     try:
         tmux.start(ONCALL, str(tmp_path / "run42.toml"), "--bundle", tmp_path / "bundle")
         tmux.until(f"rank {CULPRIT} ")
-        tmux.until("1 Exclude node002")
+        tmux.until(" DO        1 ")
         program = os.pidfd_open(tmux.child())
     finally:
         tmux.close()
