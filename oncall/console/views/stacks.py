@@ -46,10 +46,11 @@ def stack_rows(snapshot: Snapshot, glyphs: Glyphs) -> list[Row]:
         for frame in reversed(group.frames):
             node = node.calls.setdefault(frame, _Node(frame))
         node.groups.append(group)
-    rows += _branches(root, "", glyphs, _odd_ones(known))
+    missing = _without_group(known)
+    rows += _branches(root, "", glyphs, frozenset() if missing else _odd_ones(known))
     rows += [_without(f"ranks {ranks}", reason, ranks, glyphs) for reason, ranks in known.seen.without_stack.items()]
     told = {rank for ranks in known.seen.without_stack.values() for rank in expand_ranks(ranks)}
-    for suspect in _without_group(known):
+    for suspect in missing:
         if suspect.rank not in told:
             reason = suspect.says.get("process", "no stack was taken of it")
             rows.append(_without(f"rank {suspect.rank}", reason, str(suspect.rank), glyphs))
@@ -63,9 +64,7 @@ def _without_group(known: "Account") -> "list[Suspect]":
 
 
 def _odd_ones(known: "Account") -> frozenset[str]:
-    """The small groups, or those of them that hold a suspect; none where the odd one left no stack."""
-    if _without_group(known):
-        return frozenset()
+    """The small groups, or those of them that hold a suspect."""
     largest = max((group.count for group in known.seen.stacks), default=0)
     small = [group for group in known.seen.stacks if group.count < largest]
     suspects = {suspect.rank for suspect in known.suspects}
